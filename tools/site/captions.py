@@ -97,11 +97,24 @@ CAPTIONS = {
         "05",
     ),
     "heads": (
-        "What heads cost, in three networks",
-        "Each row belongs to notebook 08's GPT, trained with one `seed`. For a head, `loss` is the rise "
-        "of the loss without it, and `more` its attention to the last gap; for the last place of the "
-        "window, `loss` is its own, and `more` how far that lies above its neighbour's. "
-        "`python -m tools.studies heads` makes it anew.",
+        "What heads look at, and what they cost",
+        "Each row is a head of one of three networks (`seed`): the shares of its attention one, two and three letters "
+        "back and at the `last_gap`, and by how much the loss rises when it says the same at every place (`cost`, and "
+        "that on either half of the text), when it says nothing (`zeros`), and when its map is made by hand, all on "
+        "the letter before (`by_hand`). `python -m tools.studies heads` makes it anew.",
+        "08",
+    ),
+    "heads_growth": (
+        "How heads grew",
+        "Each row is one of these networks after some steps of its training: the loss on the batches since the row "
+        "before, on the validation text, and there `without` the head that ends up looking most at the letter before; "
+        "then the share that each head gives to the letter before. `python -m tools.studies heads` makes it anew.",
+        "08",
+    ),
+    "heads_maps": (
+        "A line in sixteen maps",
+        "Each row is one letter of a line as one head of the first of these networks reads it: the shares of all "
+        "letters. `python -m tools.studies heads` makes it anew.",
         "08",
     ),
     "claims": (

@@ -23,7 +23,8 @@ from helpers.counting import KneserNey
 from helpers.data import CharTokenizer, Corpus, first_to_validate, load_corpus, split
 from helpers.errors import Options, say
 from helpers.gpt import GPT
-from helpers.loss import evaluate, has_bfloat16
+from helpers.loss import evaluate
+from helpers.optim import has_bfloat16
 from helpers.presets import choose_preset, run_folder
 from helpers.sampling import generate
 from helpers.tables import MEASURED
