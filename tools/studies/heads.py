@@ -69,31 +69,32 @@ def look_into(model: GPT, tokenizer: CharTokenizer, val_tokens: Integer[Tensor, 
     """A line for each head: where it looks, and by how much the loss rises in four trials.
 
     `cost`: it says the same at every place, its mean; `first_half`, `second_half`: the same, on either half of the
-    windows; `zeros`: it says nothing at all; `by_hand`: it reads the letter before, whatever it looked at.
+    windows; `zeros`: it says nothing at all; `by_hand`: it reads the letter one, two or three back, whichever it looked
+    at most, and nothing else.
     """
     T, lines = model.config.context_length, []
     part = val_tokens[: WINDOWS * T + 1]
     halves = part[: WINDOWS // 2 * T + 1], part[WINDOWS // 2 * T :]
     whole = [loss_without(model, half, []) for half in halves]
-    looks = {
-        "one_back": looks_back(model, part, 1),
-        "two_back": looks_back(model, part, 2),
-        "three_back": looks_back(model, part, 3),
-        "last_gap": looks_at_gaps(model, tokenizer, part),
-    }
+    back = torch.stack([looks_back(model, part, letters) for letters in (1, 2, 3)])  # (3, L, H)
+    gaps = looks_at_gaps(model, tokenizer, part)
     for layer, head in heads_of(model):
         costs = [loss_without(model, half, [(layer, head)]) - loss for half, loss in zip(halves, whole, strict=True)]
         with says_nothing(model, layer, head):
             zeros = evaluate(model, part, T) - sum(whole) / 2
-        with made_to_look_back(model, layer, head):
+        mine = back[:, layer, head]
+        with made_to_look_back(model, layer, head, 1 + int(mine.argmax())):
             by_hand = evaluate(model, part, T) - sum(whole) / 2
-        costs = {"cost": sum(costs) / 2, "first_half": costs[0], "second_half": costs[1]}
-        measured = {name: shares[layer, head].item() for name, shares in looks.items()}
-        measured |= costs | {"zeros": zeros, "by_hand": by_hand}
-        lines.append(
-            {"seed": seed, "layer": layer + 1, "head": head + 1}
-            | {name: round(value, 4) for name, value in measured.items()}
-        )
+        measured = dict(zip(("one_back", "two_back", "three_back"), mine.tolist(), strict=True)) | {
+            "last_gap": gaps[layer, head].item(),
+            "cost": sum(costs) / 2,
+            "first_half": costs[0],
+            "second_half": costs[1],
+            "zeros": zeros,
+            "by_hand": by_hand,
+        }
+        which = {"seed": seed, "layer": layer + 1, "head": head + 1}
+        lines.append(which | {name: round(value, 4) for name, value in measured.items()})
     return lines
 
 
