@@ -1,6 +1,6 @@
 """Lesson 08's pictures of heads: where they look, how one of them grew, and what it costs to lose them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 from jaxtyping import Float
@@ -10,7 +10,7 @@ from torch import Tensor
 from helpers.tables import Line, column
 from pictures.plotting import COLORS, SHARE, STYLE, figure, labels, show
 
-FRAME = COLORS[1]
+FRAME = COLORS[1]  # of the head that looks at the letter before
 
 
 def keenest(lines: Sequence[Line]) -> Line:
@@ -57,44 +57,49 @@ def _draw_map(ax, weights: Float[Tensor, "T T"]) -> None:
     ax.spines[:].set(visible=True, color="#BBBBBB")
 
 
-def growth(lines: Sequence[Line], one: dict[int, str]) -> None:
+def growth(lines: Sequence[Line], one: Mapping[int, str], pairs: float) -> None:
     """Over the steps, of each network: the share one letter back of head `one`, and below it the loss, with and
     without that head.
 
-    The lines are those of heads_growth.csv; `one` names the head of each seed, such as "1.4".
+    The lines are those of heads_growth.csv; `one` names the head of each seed, such as "1.4"; `pairs` is the loss of
+    somebody who knows only which letter follows which.
     """
-    _, (above, below) = figure(7.2, 5.4, rows=2)
+    _, (above, below) = figure(7.2, 5.2, rows=2)
     phrases = []
     for seed, color in zip(one, COLORS[1:], strict=False):
         mine = [line for line in lines if line["seed"] == seed and line["step"] > 0]
         steps, shares = column(mine, "step"), column(mine, one[seed])
-        above.plot(steps, shares, marker="o", markersize=4, color=color, label=f"network {seed}, head {one[seed]}")
-        below.plot(steps, column(mine, "loss"), marker="o", markersize=4, color=color, label=f"network {seed}")
-        below.plot(steps, column(mine, "without"), linestyle="--", color=color, label="without that head")
+        style = {"color": color, "marker": "o", "markersize": 4}
+        above.plot(steps, shares, **style, label=f"network {seed}, head {one[seed]}")
+        below.plot(steps, column(mine, "loss"), **style, label="" if phrases else "with all heads")
+        below.plot(steps, column(mine, "without"), "--", color=color, label="" if phrases else "without that head")
         half = next((step for step, share in zip(steps, shares, strict=True) if share > 0.5), None)
+        when = f"above one half from step {half:,}" if half else "never above one half"
         phrases.append(
-            f"network {seed}: above one half from step {half:,}, {shares[-1]:.0%} at the end, where the loss is "
-            f"{mine[-1]['loss']:.2f}, and {mine[-1]['without']:.2f} without the head"
-            if half
-            else f"network {seed}: never above one half"
+            f"network {seed}: {when}, {shares[-1]:.0%} at the end, where the loss is {mine[-1]['loss']:.2f}, and "
+            f"{mine[-1]['without']:.2f} without the head"
         )
     above.set(ylabel="attention to the letter before", ylim=(0, 1))
     above.yaxis.set_major_formatter(PercentFormatter(1, 0))
+    below.axhline(pairs, color="#555555", linewidth=1, linestyle=":")
+    below.annotate("who knows only pairs", (0.99, pairs), xycoords=("axes fraction", "data"), ha="right", va="bottom",
+                   color="#333333")  # fmt: skip
     below.set(xlabel="step", ylabel="loss (nats per letter)")
     for ax in (above, below):
         ax.set_xscale("log")
         ax.set_xticks([25, 50, 100, 250, 500, 1000, 3000])
-        ax.legend(frameon=False, fontsize=9)
+        ax.legend(frameon=False)
     show(
         f"Above, the share of a head's attention at the letter before, over the steps of its training; below, the "
-        f"loss of its network, and dashed without the head. {'; '.join(phrases)}."
+        f"loss of its network, and dashed without the head; who knows only pairs has {pairs:.2f}. {'; '.join(phrases)}."
     )
 
 
 def costs(lines: Sequence[Line]) -> None:
     """A panel for each network: a dot for each head, by its layer, as high as the loss rises without it.
 
-    The lines are those of heads.csv. Orange is the head that looks most at the letter before.
+    The lines are those of heads.csv. Orange is the head that looks most at the letter before; who gives more than half
+    to a place one, two or three back has that beside its dot.
     """
     seeds = sorted({line["seed"] for line in lines})
     _, axes = figure(7.4, 3.2, columns=len(seeds))
@@ -108,9 +113,11 @@ def costs(lines: Sequence[Line]) -> None:
             x = line["layer"] + 0.16 * (line["head"] - (width + 1) / 2)
             color = COLORS[1 if line is most else 0]
             ax.plot(x, line["cost"], "o", ms=9, alpha=0.75, color=color, markeredgewidth=0)
-        x = most["layer"] + 0.16 * (most["head"] - (width + 1) / 2)
-        ax.annotate(f"{most['one_back']:.0%} one back", (x, most["cost"]), (9, 0), textcoords="offset points",
-                    va="center", color=FRAME)  # fmt: skip
+            for name in ("one", "two", "three"):
+                share = line[f"{name}_back"]
+                if share > 0.5:
+                    ax.annotate(f"{share:.0%} {name} back", (x, line["cost"]), (9, 0), textcoords="offset points",
+                                va="center", color=color)  # fmt: skip
         layers = sorted({line["layer"] for line in mine})
         ax.set(title=f"network {seed}", xlabel="layer", xticks=layers, xlim=(layers[0] - 0.5, layers[-1] + 0.5))
         ax.set(ylim=(-0.05 * highest, 1.1 * highest))
@@ -122,4 +129,4 @@ def costs(lines: Sequence[Line]) -> None:
             f"{others:.2f}"
         )
     axes[0].set(ylabel="rise of the loss without it")
-    show(f"A dot for each head of three networks, by layer. {'; '.join(phrases)}.")
+    show(f"A dot for each head of {len(seeds)} networks, by layer. {'; '.join(phrases)}.")
