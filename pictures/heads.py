@@ -1,6 +1,7 @@
 """Lesson 08's pictures of heads: where they look, how one of them grew, and what it costs to lose them."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 from jaxtyping import Float
@@ -25,7 +26,8 @@ def maps(weights: Float[Tensor, "L H T T"], text: str) -> None:
     one, (layer, head) = shares.max(), divmod(shares.argmax().item(), H)
     plt.rcParams.update(STYLE)  # ty: ignore[no-matching-overload]  (it wants every key as a literal)
     target = plt.figure(figsize=(7.5, 3.9))
-    left, right = target.subfigures(1, 2, width_ratios=(1, 1.02))
+    panels: Any = target.subfigures(1, 2, width_ratios=(1, 1.02))
+    left, right = panels
     for i, row in enumerate(left.subplots(L, H, squeeze=False)):
         for j, ax in enumerate(row):
             _draw_map(ax, weights[i, j])

@@ -28,7 +28,7 @@ from tools.studies.presets import sample
 PRESET, STEPS, SEEDS = "playground", 3000, (1, 2, 3)
 AT = (25, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500, 600, 700, 800, 900, 1000, 1200, 1500, 1800, 2100, 2400, 2700,
       3000)  # fmt: skip
-WINDOWS = 100  # of validation text, on which heads are switched off
+WINDOWS = 50  # of validation text, on which heads are switched off
 LINE = "wherefore art thou Romeo"
 
 
