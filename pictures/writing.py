@@ -64,6 +64,26 @@ def surprise_text(rows: Mapping[int, Float[Tensor, "N"]], text: str, top: float 
     )
 
 
+def recipes(losses: Mapping[str, tuple[Sequence[float], Sequence[float]]], milestones: Mapping[str, float]) -> None:
+    """The validation loss of each recipe over the letters that it has read, and what simple guessers score.
+
+    `losses` has for each name how many letters were read, and the losses at these moments.
+    """
+    _, ax = figure(7.2, 3.8)
+    phrases = []
+    for (name, (letters, values)), marker in zip(losses.items(), "os^D", strict=False):
+        millions = [count / 1e6 for count in letters]
+        (line,) = ax.plot(millions, values, marker=marker, markersize=4)
+        ax.annotate(f"{name} {values[-1]:.2f}", (millions[-1], values[-1]), (0, 8), textcoords="offset points",
+                    ha="right", color=line.get_color())  # fmt: skip
+        phrases.append(f"{name} ends at {values[-1]:.2f} after {millions[-1]:.1f} million letters")
+    for name, level in milestones.items():
+        ax.axhline(level, color="#555555", linewidth=1, linestyle="--")
+        ax.annotate(name, (1, level), xycoords=("axes fraction", "data"), ha="right", va="bottom", color="#333333")
+    ax.set(xlabel="letters read, in millions", ylabel="validation loss (nats per letter)")
+    show(f"The validation loss over the letters read. {'; '.join(phrases)}.")
+
+
 # ---------------------------------------------------------------- where a GPT's numbers are
 def parameters(model: GPT) -> None:
     """The matrices of a GPT to scale, so that equal areas are equally many numbers: tables below, blocks above."""

@@ -76,3 +76,8 @@ def test_the_tower_shows_parameters_beside_each_loss(said):
 def test_the_passage_says_from_where_to_where_its_colours_go(said):
     writing.surprise_text({0: torch.full((44,), 4.2), 2000: torch.full((44,), 1.5)}, "x" * 44)
     assert "white at 0 to full colour at 5 nats" in said[0] and "step 0 4.2, step 2,000 1.5" in said[0]
+
+
+def test_recipes_are_compared_by_the_letters_that_they_read(said):
+    writing.recipes({"plain": ([0, 1_536_000], [4.2, 1.9]), "better": ([0, 3_072_000], [4.2, 1.5])}, {"bigram": 2.5})
+    assert "plain ends at 1.90 after 1.5 million letters; better ends at 1.50 after 3.1 million" in said[0]
