@@ -118,8 +118,8 @@ def costs(lines: Sequence[Line]) -> None:
             for name in ("one", "two", "three"):
                 share = line[f"{name}_back"]
                 if share > 0.5:
-                    ax.annotate(f"{share:.0%} {name} back", (x, line["cost"]), (9, 0), textcoords="offset points",
-                                va="center", color=color)  # fmt: skip
+                    ax.annotate(f"{share:.0%} {name} back", (x, line["cost"]), (0, 7), textcoords="offset points",
+                                va="bottom", color=color)  # fmt: skip
         layers = sorted({line["layer"] for line in mine})
         ax.set(title=f"network {seed}", xlabel="layer", xticks=layers, xlim=(layers[0] - 0.5, layers[-1] + 0.5))
         ax.set(ylim=(-0.05 * highest, 1.1 * highest))
