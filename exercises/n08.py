@@ -196,6 +196,37 @@ prediction(
 )
 
 
+READ = 2000 * 12 * 64 / 1_003_854
+prediction(
+    "8h",  # How often is each letter read?
+    right=READ,
+    tolerance=0.03,
+    mistakes={
+        "the last tenth is kept for the test: it is never trained on": 0.9 * READ,
+        "a batch has many windows": READ / 12,
+        "a window has 64 letters, and each is read": READ / 64,
+    },
+)
+
+exercise(
+    "8i",  # Where its numbers are
+    lambda V, T, L, C: ((V + T) * C, 4 * L * C * C, 8 * L * C * C),
+    lambda: [(2, 3, 1, 1), (7, 5, 1, 2), (5, 4, 3, 2), (65, 64, 4, 128), (50_257, 1024, 12, 768)],
+    gives="tables, attention, mlps",
+    mistakes={
+        "the last layer shares its matrix with the table of tokens: it is counted once": (
+            lambda V, T, L, C: ((2 * V + T) * C, 4 * L * C * C, 8 * L * C * C)
+        ),
+        "attention has four matrices: beside query, key and value one that mixes what the heads have found": (
+            lambda V, T, L, C: ((V + T) * C, 3 * L * C * C, 8 * L * C * C)
+        ),
+        "an MLP has two matrices, one up to 4C and one back": (
+            lambda V, T, L, C: ((V + T) * C, 4 * L * C * C, 4 * L * C * C)
+        ),
+    },
+)
+
+
 # ---------------------------------------------------------------- 8g: a loop that teaches
 V, T, B, STEPS = 20, 7, 6, 150
 

@@ -288,24 +288,27 @@ def plan_run(
     """For a notebook: whether to resume the run in `folder`, and a sentence on what will happen.
 
     With `reuse`, the same run goes on. Another run in a folder that was named by default
-    (`may_move_aside`) gets a new name; where the user named the folder, it is a RunError.
+    (`may_move_aside`) gets a new name, and the sentence says why; where the user named the folder,
+    it is a RunError.
     """
     fresh = f"a new run, in {folder.name}"
     if overwrite or not is_run(folder):
         return False, fresh
+    why = ""
     try:
         if reuse:
             return True, describe_progress(folder, load_for_resume(folder, settings))
-    except RunError:
+    except RunError as error:
         if not may_move_aside:
             raise
+        why = f" ({str(error).replace(str(folder), folder.name)})"
     if not may_move_aside:
         return False, fresh
     number = 1
     while (aside := folder.with_name(f"{folder.name}-{number}")).exists():
         number += 1
     folder.rename(aside)
-    return False, f"{fresh}; what was there is kept in {aside.name}"
+    return False, f"{fresh}; what was there is kept in {aside.name}{why}"
 
 
 def describe_progress(folder: Path, run: Run) -> str:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from helpers import team
 from helpers.gpt import evaluating
-from helpers.optim import TrainConfig
+from helpers.optim import TrainConfig, has_bfloat16
 
 
 def cross_entropy(
@@ -87,12 +87,6 @@ class Rounded(nn.Module):
         tensors = [*self.compute_loss.named_parameters(), *self.compute_loss.named_buffers()]
         rounded = {name: t.bfloat16() for name, t in tensors if t.is_floating_point()}
         return torch.func.functional_call(self.compute_loss, rounded, (x, y))
-
-
-def has_bfloat16() -> bool:
-    """Whether the processor multiplies matrices in bfloat16; others only imitate it, and slowly."""
-    capabilities = torch.cpu.get_capabilities()
-    return any(has for name, has in capabilities.items() if name.endswith("bf16"))
 
 
 def computes_in_bfloat16_on_cpu(config: TrainConfig) -> bool:

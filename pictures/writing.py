@@ -1,73 +1,141 @@
-"""Lesson 08's pictures: the ladder as a tower, a passage coloured by surprise, heads of three networks."""
+"""Lesson 08's pictures: the ladder as a tower, a passage coloured by surprise, a GPT's numbers drawn to scale."""
 
 from collections.abc import Mapping, Sequence
 
 from jaxtyping import Float
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from torch import Tensor
 
-from helpers.tables import Line
+from helpers.gpt import GPT, count_parameters
 from pictures.plotting import COLORS, bare, figure, labels, show
 
+SURPRISE = LinearSegmentedColormap.from_list("surprise", ["white", COLORS[1]])
 
-def tower(rungs: Mapping[str, tuple[float, str]], parts: Mapping[str, Sequence[str]]) -> None:
-    """Rungs from the ground up: the `parts` of each as boxes, its loss, and what it writes."""
-    _, ax = figure(11, 0.75 * len(rungs))
+
+def tower(rungs: Mapping[str, tuple[float, str, int]], parts: Mapping[str, Sequence[str]]) -> None:
+    """Rungs from the ground up: the `parts` of each as boxes, its loss, its parameters, and below what it writes."""
+    _, ax = figure(7.4, 0.72 * len(rungs) + 0.3)
     phrases = []
-    for y, (name, (loss, text)) in enumerate(rungs.items()):
+    for y, (name, (loss, text, parameters)) in enumerate(rungs.items()):
         color = COLORS[1 if "don't" in name else 0]
         for x, part in enumerate(parts[name]):
-            wide = 0.86
-            box = FancyBboxPatch((x, y), wide, 0.5, boxstyle="round,pad=0.02", fc=color, alpha=0.3, lw=0)
+            box = FancyBboxPatch((x, y), 0.84, 0.4, boxstyle="round,pad=0.02", fc=color, alpha=0.3, lw=0)
             ax.add_patch(box)
-            ax.text(x + wide / 2, y + 0.25, part, ha="center", va="center", fontsize=8)
-        ax.text(-0.2, y + 0.25, name, ha="right", va="center")
-        ax.text(6.4, y + 0.25, f"{loss:.2f}", va="center", weight="bold", color=color, fontsize=13)
-        ax.text(7.4, y + 0.25, text[:48], va="center", family="monospace", fontsize=9)
-        phrases.append(f"{name}: {loss:.2f}, {text[:48]!r}")
-    ax.set(xlim=(-4.4, 15.6), ylim=(-0.2, len(rungs)))
+            ax.text(x + 0.42, y + 0.2, part, ha="center", va="center", fontsize=8.5)
+        ax.text(-0.15, y + 0.2, name, ha="right", va="center")
+        ax.text(6.75, y + 0.2, f"{loss:.2f}", ha="right", va="center", weight="bold", color=color, fontsize=13)
+        ax.text(8.1, y + 0.2, f"{parameters:,}", ha="right", va="center", color="#444444")
+        ax.text(0, y - 0.19, text[:60], va="center", family="monospace", fontsize=9, color="#444444")
+        phrases.append(f"{name}: {loss:.2f}, {parameters:,} parameters, {text[:60]!r}")
+    top = len(rungs) - 0.35
+    for x, head in ((6.75, "loss"), (8.1, "parameters")):
+        ax.text(x, top, head, ha="right", fontsize=9, color="#444444")
+    ax.set(xlim=(-3.2, 8.15), ylim=(-0.4, top + 0.25))
     ax.axis("off")
-    show(f"A tower of models, from the ground up, each with its loss and a line of its text. {'; '.join(phrases)}.")
+    show(
+        "A tower of models, from the ground up, each with its loss, its parameters and a line of its text. "
+        f"{'; '.join(phrases)}."
+    )
 
 
-def surprise_text(rows: Mapping[int, Float[Tensor, "N"]], text: str, top: float = 6.0) -> None:
-    """`text` once for each step, with the nats of each letter; the redder, the more it surprised."""
-    _, ax = figure(0.9 + 0.19 * len(text), 0.5 + 0.34 * len(rows))
-    for i, nats in enumerate(rows.values()):
-        for j, (letter, n) in enumerate(zip(labels(text), nats.tolist(), strict=True)):
-            shade = 0.85 * min(1.0, n / top)
-            box = Rectangle((j, i), 1, 0.92, facecolor=COLORS[1], alpha=shade, linewidth=0)
-            ax.add_patch(box)
+def surprise_text(rows: Mapping[int, Float[Tensor, "N"]], text: str, top: float = 5.0) -> None:
+    """`text` once for each step, with the nats of each letter: white at 0, and full colour from `top` on."""
+    _, ax = figure(0.9 + 0.148 * len(text), 0.9 + 0.32 * len(rows))
+    for i, row in enumerate(rows.values()):
+        for j, (letter, n) in enumerate(zip(labels(text), row.tolist(), strict=True)):
+            ax.add_patch(Rectangle((j, i), 1, 0.92, facecolor=SURPRISE(0.85 * min(1.0, n / top)), linewidth=0))
             ax.text(j + 0.5, i + 0.48, letter, ha="center", va="center", family="monospace", fontsize=11)
     ax.set(xlim=(0, len(text)), ylim=(len(rows), 0), xticks=[])
     ax.set_yticks([i + 0.46 for i in range(len(rows))], [f"step {step:,}" for step in rows])
     bare(ax)
-    means = ", ".join(f"step {step:,} {nats.mean():.1f}" for step, nats in rows.items())
+    scale = LinearSegmentedColormap.from_list("scale", [SURPRISE(0.0), SURPRISE(0.85)])
+    bar = ax.inset_axes((0, -0.2 - 0.3 / len(rows), 0.4, 0.5 / len(rows)))
+    bar.imshow([[i / 99 for i in range(100)]], cmap=scale, aspect="auto", extent=(0, top, 0, 1))
+    nats = range(round(top) + 1)
+    bar.set_xticks(nats, [f"{n}+" if n == nats[-1] else str(n) for n in nats])
+    bar.set(yticks=[])
+    bar.annotate("nats", (1, 0.5), (6, 0), xycoords="axes fraction", textcoords="offset points", va="center")
+    bare(bar)
+    means = ", ".join(f"step {step:,} {row.mean():.1f}" for step, row in rows.items())
     show(
-        f"A passage, once for each of several steps, each letter the redder the more it surprised. Mean nats: {means}."
+        f"A passage, once for each of several steps, each letter the redder the more it surprised, from white at 0 "
+        f"to full colour at {top:g} nats. Mean nats: {means}."
     )
 
 
-def heads(lines: Sequence[Line]) -> None:
-    """A panel for each network: how much each head looks at the last gap, and what its loss costs."""
-    seeds = sorted({line["seed"] for line in lines})
-    _, axes = figure(10, 3.4, columns=len(seeds))
+def recipes(losses: Mapping[str, tuple[Sequence[float], Sequence[float]]], milestones: Mapping[str, float]) -> None:
+    """The validation loss of each recipe over the letters that it has read, and what simple guessers score.
+
+    `losses` has for each name how many letters were read, and the losses at these moments.
+    """
+    _, ax = figure(7.2, 3.8)
     phrases = []
-    for ax, seed in zip(axes, seeds, strict=True):
-        mine = [line for line in lines if line["seed"] == seed]
-        most = max(mine, key=lambda line: line["more"])
-        for line in mine:
-            color = COLORS[1 if line is most else 0]
-            ax.plot(line["more"], line["loss"], "o", ms=11, alpha=0.75, color=color)
-            layer = str(line["what"]).split(".")[0]
-            ax.text(line["more"], line["loss"], layer, ha="center", va="center", color="white",
-                    fontsize=8)  # fmt: skip
-        rank = 1 + sum(line["loss"] > most["loss"] for line in mine)
-        ax.set(title=f"network {seed}", xlabel="attention to the last gap", xlim=(0, 0.8))
-        ax.set(ylim=(-0.01, 0.02 + max(line["loss"] for line in lines)))
-        phrases.append(
-            f"network {seed}: the head that looks most at it, {most['more']:.0%}, costs {most['loss']:.3f}, "
-            f"number {rank} of {len(mine)}"
-        )
-    axes[0].set(ylabel="rise of the loss without it")
-    show(f"A dot for each head, with its layer. {'; '.join(phrases)}.")
+    for (name, (letters, values)), marker in zip(losses.items(), "os^D", strict=False):
+        millions = [count / 1e6 for count in letters]
+        (line,) = ax.plot(millions, values, marker=marker, markersize=4)
+        ax.annotate(f"{name} {values[-1]:.2f}", (millions[-1], values[-1]), (0, 8), textcoords="offset points",
+                    ha="right", color=line.get_color())  # fmt: skip
+        phrases.append(f"{name} ends at {values[-1]:.2f} after {millions[-1]:.1f} million letters")
+    for name, level in milestones.items():
+        ax.axhline(level, color="#555555", linewidth=1, linestyle="--")
+        ax.annotate(name, (1, level), xycoords=("axes fraction", "data"), ha="right", va="bottom", color="#333333")
+    ax.set(xlabel="letters read, in millions", ylabel="validation loss (nats per letter)")
+    show(f"The validation loss over the letters read. {'; '.join(phrases)}.")
+
+
+# ---------------------------------------------------------------- where a GPT's numbers are
+def parameters(model: GPT) -> None:
+    """The matrices of a GPT to scale, so that equal areas are equally many numbers: tables below, blocks above."""
+    total, unit = count_parameters(model), model.config.n_embd  # a block is so high
+    gap, step = 0.14 * unit, 1.14 * unit
+    _, ax = figure(7.4, 0.62 * len(model.blocks) + 0.9)
+    end = 0.0
+    for i, block in enumerate(model.blocks, 1):
+        attention = block.attention
+        squares = {
+            "query": attention.W_query, "key": attention.W_key, "value": attention.W_value, "out": attention.out_proj,
+        }  # fmt: skip
+        x = 0.0
+        for name, layer in squares.items():
+            x = _area(ax, x, i * step, layer.weight, unit, COLORS[0], name)
+        x += gap
+        for name, layer in {"MLP, up": block.mlp[0], "MLP, down": block.mlp[-1]}.items():
+            x = _area(ax, x, i * step, layer.weight, unit, COLORS[1], name)
+        ax.text(-gap, i * step + unit / 2, f"block {i}", ha="right", va="center")
+        end = max(end, x)
+    tables = {"letters": model.token_embedding, "places": model.position_embedding}
+    x = 0.0
+    for name, table in tables.items():
+        middle = x + table.weight.numel() / unit / 2
+        ax.text(middle, -0.5 * gap, name, ha="right" if x == 0 else "left", va="top", fontsize=9)
+        x = _area(ax, x, 0, table.weight, unit, COLORS[2], "")
+    ax.text(-gap, unit / 2, "tables", ha="right", va="center")
+    lines = [f"{name} {count:,} ({count / total:.1%})" for name, count in _shares(model).items()]
+    for i, (line, color) in enumerate(zip(lines, (COLORS[1], COLORS[0], COLORS[2], "#444444"), strict=True)):
+        place = (2.2 * unit + (i % 2) * 4.8 * unit, (0.72 - 0.45 * (i // 2)) * unit)
+        ax.text(*place, line, va="center", color=color, weight="bold")
+    ax.set(xlim=(-1.2 * unit, end), ylim=(-0.4 * unit, (len(model.blocks) + 1) * step), aspect="equal")
+    ax.axis("off")
+    show(
+        f"The {total:,} numbers of a GPT to scale: a row of matrices for each of {len(model.blocks)} blocks, and below "
+        f"them two small tables. {'; '.join(lines)}."
+    )
+
+
+def _area(ax, x: float, y: float, matrix: Tensor, height: int, color: str, name: str) -> float:
+    """A matrix as a box of that height, with as much area as it has numbers; returns where it ends."""
+    width = matrix.numel() / height
+    ax.add_patch(Rectangle((x, y), width, height, facecolor=color, alpha=0.35, linewidth=0))
+    ax.text(x + width / 2, y + height / 2, name, ha="center", va="center", fontsize=9)
+    return x + width + 0.03 * height
+
+
+def _shares(model: GPT) -> dict[str, int]:
+    """How many parameters the MLPs, attention, the tables and all else (norms) have, the most first."""
+    counts = {
+        "MLPs": sum(count_parameters(block.mlp) for block in model.blocks),
+        "attention": sum(count_parameters(block.attention) for block in model.blocks),
+        "tables": count_parameters(model.token_embedding) + count_parameters(model.position_embedding),
+    }
+    return counts | {"norms": count_parameters(model) - sum(counts.values())}

@@ -114,6 +114,30 @@ measured = torch.tensor([math.log(3), -shares @ shares.log(), -words @ words.log
 torch.testing.assert_close(measured, torch.tensor(my_losses), atol=2e-3, rtol=0)
 
 # %% [markdown]
+# **8h · How often is each letter read?** Each of 2,000 steps reads 12 windows of 64 letters, and
+# nine tenths of the 1,115,394 letters are there to be read. So the model has seen most of its
+# text no more than once or twice.
+
+# %%
+my_times = 2000 * 12 * 64 / (0.9 * 1_115_394)
+assert 1.5 < my_times < 1.6
+
+# %% [markdown]
+# **8i · Where its numbers are.** A table has a row of C numbers for each token or place.
+# Attention has four matrices of C by C in each layer, however many heads share them. An MLP has
+# one of C by 4C, and one of 4C by C. So the MLPs have twice as much as attention, and only a
+# small model spends much on its tables.
+
+
+# %%
+def my_numbers(V, T, L, C):
+    return (V + T) * C, L * 4 * C * C, L * 2 * C * 4 * C
+
+
+norms = (2 * 4 + 1) * 128  # two in each layer and one at the end
+assert sum(my_numbers(65, 64, 4, 128)) + norms == 804_096
+
+# %% [markdown]
 # **8g · Teach it.** Guess, measure, nudge. The old gradient must go before the new one comes,
 # since `backward` adds; the clip keeps a single wild batch from undoing what a hundred have
 # learned.

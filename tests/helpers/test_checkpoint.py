@@ -298,7 +298,7 @@ def test_a_notebook_goes_on_loads_or_starts_anew_and_says_which(go, stopped, fre
     assert plan_run(run, settings, **ask) == (True, finished)
     with pytest.raises(RunError, match="its seed is 1, not 2"):
         plan_run(run, settings | {"seed": 2}, reuse=True, overwrite=False, may_move_aside=False)
-    aside = "a new run, in run; what was there is kept in run-1"
+    aside = "a new run, in run; what was there is kept in run-1 (run holds another run: its seed is 1, not 2)"
     assert plan_run(run, settings | {"seed": 2}, **ask) == (False, aside)
     assert load(tmp_path / "run-1").finished and not run.exists()
 

@@ -18,6 +18,7 @@ from helpers.optim import (
     learning_rate,
     make_optimizer,
     muon_and_adamw,
+    orthogonal,
     warmup_stable_decay,
 )
 from helpers.training import updates
@@ -164,8 +165,10 @@ def test_muon_takes_the_matrices_of_the_blocks_and_adamw_the_rest(quick):
     assert [(group["weight_decay"], group["momentum"]) for group in muon.param_groups] == [(0.3, 0.8)]
 
 
-def test_muon_takes_the_steps_of_pytorchs():
-    """Equal within bfloat16's rounding for some steps: wide, square, tall; several of a shape."""
+@pytest.mark.parametrize("has", [True, False])
+def test_muon_takes_the_steps_of_pytorchs(monkeypatch, has):
+    """Equal within bfloat16's rounding for some steps: wide, square, tall; several of a shape; and without bfloat16."""
+    monkeypatch.setattr("helpers.optim.has_bfloat16", lambda: has)
     torch.manual_seed(0)
     shapes = [(24, 24), (24, 24), (48, 24), (24, 48), (24, 48)]
     ours = [nn.Parameter(torch.randn(shape)) for shape in shapes]
@@ -180,6 +183,12 @@ def test_muon_takes_the_steps_of_pytorchs():
             optimizer.step()
     for mine, other, old in zip(ours, theirs, start, strict=True):
         assert (mine - other).norm() < 0.01 * (other - old).norm()
+
+
+def test_a_processor_that_only_imitates_bfloat16_is_spared_it(monkeypatch):
+    for has, expected in ((True, torch.bfloat16), (False, torch.float32)):
+        monkeypatch.setattr("helpers.optim.has_bfloat16", lambda has=has: has)
+        assert orthogonal(torch.randn(2, 6, 4)).dtype == expected
 
 
 def test_muon_moves_a_matrix_equally_far_in_all_directions(tokens, quick):

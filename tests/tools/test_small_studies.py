@@ -3,14 +3,15 @@
 import pytest
 import torch
 
-from helpers import checks, telegrams
+from helpers import checks, presets, telegrams
 from helpers.attention import attention
 from helpers.data import BUNDLED_PLAY, CharTokenizer
 from helpers.gpt import GPT, GPTConfig
 from helpers.rooms import thin_book
+from helpers.rooms.heads import loss_without
 from helpers.rooms.towers import tower
 from helpers.tables import csv_table, read_table
-from tools.studies import sampling
+from tools.studies import heads, networks, sampling
 from tools.studies.asking import MIRRORS, Looked, Mirror, Mirrors, Root, Scored, Wide
 from tools.studies.many_heads import Guesser as HeadsGuesser
 from tools.studies.many_heads import HeadsWorth, TwoAnswers, TwoQuestions
@@ -249,3 +250,38 @@ def test_a_table_without_both_words_for_truth_is_read_as_it_was_written(tmp_path
     line = Scored(32, 1.0, False, 2, 0.01, 0)._asdict() | Looked("one matrix", 2, 0.01, 0)._asdict()
     (tmp_path / "t.csv").write_text(csv_table([line], ["made by: a test"]), "utf-8")
     assert read_table(tmp_path / "t.csv")[1][0]["divided"] is False
+
+
+# ---------------------------------------------------------------- 08, heads
+@pytest.mark.slow
+def test_a_watched_training_goes_on_after_a_kill_as_if_there_had_been_none(monkeypatch, tmp_path):
+    monkeypatch.setattr(presets, "RUNS", tmp_path / "whole")
+    whole = networks.watched("smoke", 4, 1, at=(2, 4))
+    monkeypatch.setattr(presets, "RUNS", tmp_path / "killed")
+    killed = networks.watched("smoke", 4, 1, at=(2,))  # what it did after step 2 is lost
+    assert networks.watched("smoke", 4, 1, at=(2, 4)) == killed
+    for step in (0, 2, 4):
+        mine, other = (torch.load(networks.snapshot(folder, step)) for folder in (killed, whole))
+        assert mine["losses"] == other["losses"] and len(mine["losses"]) == step
+        assert all(torch.equal(mine["model"][name], weight) for name, weight in other["model"].items())
+
+
+def test_a_table_of_heads_has_what_each_looks_at_and_costs(monkeypatch):
+    monkeypatch.setattr(heads, "WINDOWS", 4)
+    torch.manual_seed(0)
+    tokenizer = CharTokenizer.from_text("ab \n")
+    model = GPT(GPTConfig(4, context_length=8, n_layer=2, n_head=2, n_embd=8)).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    tokens = torch.randint(4, (100,))
+    lines = heads.look_into(model, tokenizer, tokens, seed=7)
+    assert [(line["layer"], line["head"]) for line in lines] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    for line in lines:
+        one = (line["layer"] - 1, line["head"] - 1)
+        rise = loss_without(model, tokens[:33], [one]) - loss_without(model, tokens[:33], [])
+        assert line["seed"] == 7 and line["cost"] == pytest.approx(
+            (line["first_half"] + line["second_half"]) / 2, abs=1e-4
+        )
+        assert abs(rise - line["cost"]) < 0.05 and line["zeros"] != line["cost"] != line["by_hand"]
+    keenest = max(lines, key=lambda line: line["one_back"])
+    assert heads.keenest(lines) == (keenest["layer"] - 1, keenest["head"] - 1)

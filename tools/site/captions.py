@@ -52,6 +52,19 @@ CAPTIONS = {
         "and what it `writes`.",
         "08",
     ),
+    "two_questions": (
+        "Two questions to one softmax",
+        "Each row is one training of a network that is asked what somebody gives and gets: with how many `heads`, what "
+        "stands `behind` them, and the shares of new scenes in which both answers are `right`, or the same thing is "
+        "said `twice`. `python -m tools.studies two_questions` makes it anew.",
+        "06",
+    ),
+    "heads_worth": (
+        "What heads are worth",
+        "Each row is one training on Shakespeare: one head or four in the same width, one layer or two, with an MLP "
+        "behind each or without. `python -m tools.studies heads_worth` makes it anew.",
+        "06",
+    ),
     "norms": (
         "How high a learning rate a GPT bears without norms",
         "Each row is one training of lesson 07's GPT on Shakespeare, with `norms` or without, at one `rate` and with "
@@ -112,11 +125,25 @@ CAPTIONS = {
         "05",
     ),
     "heads": (
-        "What heads cost, in three networks",
-        "Each row belongs to notebook 08's GPT, trained with one `seed`. For a head, `loss` is the rise "
-        "of the loss without it, and `more` its attention to the last gap; for the last place of the "
-        "window, `loss` is its own, and `more` how far that lies above its neighbour's. "
+        "What heads look at, and what they cost",
+        "Each row is a head of one of three networks (`seed`): the shares of its attention one, two and three letters "
+        "back and at the `last_gap`, and by how much the loss rises when it says the same at every place (`cost`, and "
+        "that on either half of the text), when it says nothing (`zeros`), and when its map is made by hand, all on "
+        "the letter one, two or three back that it looked at most (`by_hand`). "
         "`python -m tools.studies heads` makes it anew.",
+        "08",
+    ),
+    "heads_growth": (
+        "How heads grew",
+        "Each row is one of these networks after some steps of its training: the loss on the batches since the row "
+        "before, on the validation text, and there `without` the head that ends up looking most at the letter before; "
+        "then the share that each head gives to the letter before. `python -m tools.studies heads` makes it anew.",
+        "08",
+    ),
+    "heads_maps": (
+        "A line in sixteen maps",
+        "Each row is one letter of a line as one head of the first of these networks reads it: the shares of all "
+        "letters. `python -m tools.studies heads` makes it anew.",
         "08",
     ),
     "sampling": (

@@ -1,4 +1,8 @@
-"""What studies that look into networks share: a training that is kept, and the table they store."""
+"""What studies that look into networks share: trainings that are kept, and the table they store."""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 from jaxtyping import Integer
@@ -8,8 +12,11 @@ from helpers import ROOT, checkpoint, presets, training
 from helpers.data import CharTokenizer, load_corpus, split
 from helpers.errors import say, write
 from helpers.gpt import GPT
+from helpers.optim import make_optimizer
 from helpers.tables import MEASURED, Line, csv_table
 from tools.provenance import made_by
+
+STATE = "state.pt"
 
 
 def trained(preset: str, seed: int, run: str) -> tuple[GPT, CharTokenizer, Integer[Tensor, "N"]]:
@@ -33,13 +40,66 @@ def trained(preset: str, seed: int, run: str) -> tuple[GPT, CharTokenizer, Integ
     return model.eval(), tokenizer, val_tokens
 
 
-def store(study: str, lines: list[Line], budget: str) -> None:
-    """Write the table of a study of this folder, with the commit, the corpus and the budget."""
+def watched(preset: str, max_steps: int, seed: int, at: Sequence[int]) -> Path:
+    """Train a preset on tiny Shakespeare, and keep its weights at each step of `at`, the last of which is `max_steps`.
+
+    Returns the folder, in build/runs; after a kill the same call goes on at the last of these steps. (A trainer's
+    snapshots lie further apart: each comes with a record, which costs a pass over the validation text.)
+    """
+    folder = presets.RUNS / f"{preset}-{max_steps}-steps-seed-{seed}-watched"
+    recipe = presets.choose_preset(preset, max_steps=max_steps, seed=seed, device="cpu")
     corpus = load_corpus()
-    about = [
+    tokens, _ = split(corpus.tokens, recipe.model["context_length"])
+    torch.manual_seed(seed)
+    model = recipe.build(corpus.tokenizer.vocab_size, tokens)
+    optimizer = make_optimizer(model, recipe.training)
+    generator = torch.Generator().manual_seed(seed)  # of the batches, as in the trainer
+    first, losses = 0, []
+    if (folder / STATE).exists():
+        state = torch.load(folder / STATE, weights_only=True)
+        first, losses = state["step"], state["losses"]
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        generator.set_state(state["batches"])
+
+    def keep(step: int) -> None:
+        now = {"step": step, "losses": losses, "model": model.state_dict()}
+        _save(snapshot(folder, step), now)
+        _save(folder / STATE, now | {"optimizer": optimizer.state_dict(), "batches": generator.get_state()})
+
+    if not first:
+        keep(0)
+    updates = training.updates(model, tokens, recipe.training, optimizer, generator, first)
+    for step, loss in enumerate(updates, first + 1):
+        losses.append(loss)
+        if step in at:
+            keep(step)
+    return folder
+
+
+def snapshot(folder: Path, step: int) -> Path:
+    """The file in which `watched` keeps the "model" of a step, and all "losses" up to it."""
+    return folder / f"step-{step:05}.pt"
+
+
+def _save(path: Path, state: dict) -> None:
+    file = io.BytesIO()
+    torch.save(state, file)
+    write(path, file.getvalue())  # whole, or not at all
+
+
+def store(study: str, lines: list[Line], budget: str, table: str = "") -> None:
+    """Write the table of a study of this folder (or another `table`), with the commit, the corpus and the budget."""
+    table = table or study
+    write(MEASURED / f"{table}.csv", csv_table(lines, about(study, budget)))
+    say(f"stored {len(lines)} rows in notebooks/measured/{table}.csv")
+
+
+def about(study: str, budget: str) -> list[str]:
+    """The comment lines of a table or a text."""
+    corpus = load_corpus()
+    return [
         made_by(f"python -m tools.studies {study}"),
         f"torch {torch.__version__}, corpus: {corpus.name}, SHA-256 {corpus.sha256}",
         budget,
     ]
-    write(MEASURED / f"{study}.csv", csv_table(lines, about))
-    say(f"stored {len(lines)} rows in notebooks/measured/{study}.csv")

@@ -20,9 +20,11 @@ from torch import Tensor, nn
 from helpers import checkpoint, errors, training
 from helpers.checkpoint import is_run
 from helpers.counting import KneserNey
-from helpers.data import Corpus, first_to_validate, load_corpus, split
+from helpers.data import CharTokenizer, Corpus, first_to_validate, load_corpus, split
 from helpers.errors import Options, say
-from helpers.loss import evaluate, has_bfloat16
+from helpers.gpt import GPT
+from helpers.loss import evaluate
+from helpers.optim import has_bfloat16
 from helpers.presets import choose_preset, run_folder
 from helpers.sampling import generate
 from helpers.tables import MEASURED
@@ -61,7 +63,7 @@ def account(folders: dict[int, Path], corpus: Corpus, counts: bool) -> str:
     cut = first_to_validate(len(corpus.text))
     training, validation = corpus.text[:cut], corpus.text[cut:]
     first, folder = next(iter(folders.items()))
-    text = sample(folder)
+    text = sample(*checkpoint.load_model(folder))
     copies = [longest_copy(validation[i : i + len(text)], training) for i in range(0, 20 * LENGTH, LENGTH)]
     lines = [
         made_by("python -m tools.studies presets"),
@@ -128,10 +130,9 @@ def longest_copy(text: str, source: str) -> str:
     return longest
 
 
-def sample(folder: Path) -> str:
+def sample(model: GPT, tokenizer: CharTokenizer, top_p: float = TOP_P) -> str:
     """What the model writes, without the line that it has not ended."""
-    model, tokenizer = checkpoint.load_model(folder)
     prompt = tokenizer.encode(tokenizer.start_of_text)
     generator = torch.Generator().manual_seed(1)
-    tokens = generate(model, prompt, LENGTH, temperature=TEMPERATURE, top_p=TOP_P, generator=generator)
+    tokens = generate(model, prompt, LENGTH, temperature=TEMPERATURE, top_p=top_p, generator=generator)
     return tokenizer.decode(tokens).strip().rsplit("\n", 1)[0] + "\n"

@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> None:
         names["seed"] = seed
         for source in [*climbing, CONTROLS]:
             exec(timed(source), names)
-        for rung, (loss, text) in names["rungs"].items():
+        for rung, (loss, text, *_) in names["rungs"].items():
             sizes = names["measured"][rung]
             lines.append({"rung": rung, "seed": seed, **sizes, "loss": round(loss, 4), "writes": text})
     errors.write(MEASURED / "rungs.csv", csv_table(lines, provenance()))

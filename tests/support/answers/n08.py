@@ -191,6 +191,17 @@ WRONG = {
         ("3 things in a tuple", (1.1, 1.04)),
         ("number 2: the counts", (1.1, 0.9, 0.35)),
     ],
+    "8h": [
+        ("never trained on", 2000 * 12 * 64 / 1_115_394),
+        ("many windows", 2000 * 64 / 1_003_854),
+        ("64 letters", 2000 * 12 / 1_003_854),
+    ],
+    "8i": [
+        ("counted once", lambda V, T, L, C: ((2 * V + T) * C, 4 * L * C * C, 8 * L * C * C)),
+        ("four matrices", lambda V, T, L, C: ((V + T) * C, 3 * L * C * C, 8 * L * C * C)),
+        ("two matrices", lambda V, T, L, C: ((V + T) * C, 4 * L * C * C, 4 * L * C * C)),
+        ("tables", lambda V, T, L, C: (V * C, 4 * L * C * C, 8 * L * C * C)),
+    ],
     "8g": [
         ("the shape (6, 8): with batch_size=6", loop(lambda tokens, T, B: drawn(tokens, T + 1, B))),
         ("are no windows", loop(lambda *x: drawn(*x).flip(-1))),
@@ -243,6 +254,8 @@ RIGHT = {
         torch.tensor([math.log(3), 1.5 * math.log(2), math.log(2) / 2]),
         (np.log(3), -np.log([0.25, 0.5, 0.5, 0.25]).mean(), np.float32(0.346574)),
     ],
+    "8h": [1.5, torch.tensor(1.53), 1.55],
+    "8i": [lambda V, T, L, C: [V * C + T * C, L * (2 * C) ** 2, 2 * C * C * 4 * L]],
     "8g": [
         by_hand,
         with_a_look_now_and_then,
