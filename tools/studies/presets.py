@@ -27,7 +27,7 @@ from helpers.loss import evaluate
 from helpers.optim import has_bfloat16
 from helpers.presets import choose_preset, run_folder
 from helpers.sampling import generate
-from helpers.tables import MEASURED
+from helpers.tables import MEASURED, csv_table
 from tools.provenance import made_by
 
 # Of counted, none with which its settings were chosen.
@@ -55,7 +55,28 @@ def main(arguments: list[str]) -> None:
             ):
                 sys.exit(status)  # why, has been said
         errors.write(MEASURED / f"{preset}.txt", account(folders, corpus, counts=preset == "counted"))
-        say(f"stored in {MEASURED / preset}.txt")
+        errors.write(MEASURED / f"{preset}.csv", curve(folders[SEEDS[preset][0]], corpus))
+        say(f"stored in {MEASURED / preset}.txt and .csv")
+
+
+def curve(folder: Path, corpus: Corpus) -> str:
+    """The records of a run as a table, with the letters that it had read."""
+    run = checkpoint.load(folder)
+    a_step = run.settings["batch_size"] * run.sizes["context_length"]
+    lines = [
+        {"step": record.step, "letters": record.step * a_step}
+        | {name: round(getattr(record, name), 4) for name in ("train_loss", "val_loss", "seconds")}
+        for record in run.history
+    ]
+    comments = [made_by("python -m tools.studies presets"), circumstances(corpus), f"seed {run.settings['seed']}"]
+    return csv_table(lines, comments)
+
+
+def circumstances(corpus: Corpus) -> str:
+    return (
+        f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} threads, "
+        f"{'bfloat16' if has_bfloat16() else 'float32'}; corpus: {corpus.name}, SHA-256 {corpus.sha256}"
+    )
 
 
 def account(folders: dict[int, Path], corpus: Corpus, counts: bool) -> str:
@@ -67,8 +88,7 @@ def account(folders: dict[int, Path], corpus: Corpus, counts: bool) -> str:
     copies = [longest_copy(validation[i : i + len(text)], training) for i in range(0, 20 * LENGTH, LENGTH)]
     lines = [
         made_by("python -m tools.studies presets"),
-        f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} threads, "
-        f"{'bfloat16' if has_bfloat16() else 'float32'}; corpus: {corpus.name}, SHA-256 {corpus.sha256}",
+        circumstances(corpus),
         *(how_it_fared(seed, folder) for seed, folder in folders.items()),
         *([the_mean_of(folders, corpus), counting_alone(corpus)] if counts else []),
         f"longest copy from the training text: {longest_copy(text, training)!r}; "
