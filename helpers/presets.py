@@ -109,7 +109,7 @@ PRESETS = {
         expected_loss={TINY: (1.79, 1.90), BUNDLED: (1.64, 1.72)},
     ),
     "three-minutes": Preset(
-        about="4 layers, 2 heads, width 128, context 256: three minutes on two cores with bfloat16, nine without",
+        about="4 layers, 2 heads, width 128, context 256: three minutes on two cores with bfloat16, six without",
         model=SMALL,
         training=MUON_IN_WINDOWS,
         expected_loss={TINY: (1.44, 1.49)},  # of seeds 1 to 4
