@@ -24,7 +24,7 @@ WITH = plotting.COLORS[0]
 # How often a blind guess is right: what stands on any of the six cards, but for three questions.
 ANY_CARD = 1 / 6
 BLIND = {
-    "what does romeo give? 6 layers": 1 / 8,  # it has not even found which things stand on cards
+    "what does romeo give? 6 layers, 100 steps": 1 / 8,  # it has not even found which things stand on cards
     "what does romeo give and get?": 1 / 30,  # the one card, and then the other
     "what is brewed from both?": 1 / 8,  # one of eight things, on a card or not
 }
