@@ -23,7 +23,7 @@ def habits(networks: Sequence[Float[Tensor, "H 4"]], names: Sequence[str]) -> No
         order = shares[:, 1].argsort(descending=True)
         shares = shares[order]
         table = torch.cat([shares, 1 - shares.sum(dim=1, keepdim=True)], dim=1)
-        ax.imshow(table, cmap=plotting.SHARE, vmin=0, vmax=1, aspect="auto")
+        ax.imshow(table.numpy(), cmap=plotting.SHARE, vmin=0, vmax=1, aspect="auto")
         for row, column in torch.cartesian_prod(*(torch.arange(n) for n in table.shape)).tolist():
             percent = f"{100 * table[row, column]:.0f}"
             ax.text(column, row, percent, ha="center", va="center", fontsize=9)

@@ -70,12 +70,14 @@ def recipes(losses: Mapping[str, tuple[Sequence[float], Sequence[float]]], miles
     `losses` has for each name how many letters were read, and the losses at these moments.
     """
     _, ax = figure(7.2, 3.8)
+    most = max(max(letters) for letters, _ in losses.values())
     phrases = []
     for (name, (letters, values)), marker in zip(losses.items(), "os^D", strict=False):
         millions = [count / 1e6 for count in letters]
         (line,) = ax.plot(millions, values, marker=marker, markersize=4)
-        ax.annotate(f"{name} {values[-1]:.2f}", (millions[-1], values[-1]), (0, 8), textcoords="offset points",
-                    ha="right", color=line.get_color())  # fmt: skip
+        longest = max(letters) == most
+        ax.annotate(f"{name} {values[-1]:.2f}", (millions[-1], values[-1]), (0, 8) if longest else (8, -4),
+                    textcoords="offset points", ha="right" if longest else "left", color=line.get_color())  # fmt: skip
         phrases.append(f"{name} ends at {values[-1]:.2f} after {millions[-1]:.1f} million letters")
     for name, level in milestones.items():
         ax.axhline(level, color="#555555", linewidth=1, linestyle="--")

@@ -38,9 +38,9 @@ def test_the_ladder_of_08_with_three_seeds():
     for row in rows:
         losses.setdefault(row["rung"], []).append(row["loss"])
     ladder = [torch.tensor(three) for three in losses.values()][:6]
-    assert all((higher < lower - 0.05).all() for lower, higher in pairwise(ladder[:5]))
-    assert 3.2 < ladder[5].min() < ladder[5].max() < 3.351  # three blocks that don't add
-    assert all(2.15 < loss < 2.175 for loss in losses["one block that doesn't add"])
+    assert all((higher < lower - 0.03).all() for lower, higher in pairwise(ladder[:5]))
+    assert 3.3 < ladder[5].min() < ladder[5].max() < 3.4  # three blocks that don't add
+    assert all(2.1 < loss < 2.15 for loss in losses["one block that doesn't add"])
     slower = losses["three that don't add, rate 0.002, 2,000 updates"]
-    assert [round(loss, 1) for loss in sorted(slower)] == [2.6, 3.0, 3.0]
+    assert [round(loss, 1) for loss in sorted(slower)] == [2.6, 2.7, 2.8]
     assert min(losses["three blocks, rate 0.03"]) > 10 > max(losses["with norms, rate 0.03"])

@@ -133,6 +133,12 @@ CAPTIONS = {
         "`python -m tools.studies heads` makes it anew.",
         "08",
     ),
+    "three-minutes": (
+        "How the best recipe of three minutes learns",
+        "Each row is a record of one training with the preset `three-minutes`: the `letters` that it had read, its "
+        "losses, and the `seconds` of all updates. `python -m tools.studies presets three-minutes` makes it anew.",
+        "08",
+    ),
     "heads_growth": (
         "How heads grew",
         "Each row is one of these networks after some steps of its training: the loss on the batches since the row "
