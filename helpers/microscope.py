@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Integer
+from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
 from helpers.counting import pair_counts
@@ -122,14 +122,3 @@ def silenced(model: GPT, layer: int, head: int) -> Iterator[None]:
         yield
     finally:
         hook.remove()
-
-
-def head_score(maps: Float[Tensor, "L B H T T"], target: Bool[Tensor, "B T T"]) -> Float[Tensor, "L H"]:
-    """The share of its attention (`attention_maps`) that each head spends on the query's `target`.
-
-    `target` is True for the keys (last axis) that a query looks for. The share is the mean over all
-    queries that have one, NaN if none has.
-    """
-    target = target.cpu()
-    spent = (maps.cpu().transpose(1, 2) * target).sum(dim=-1)  # (L, H, B, T)
-    return spent[..., target.any(dim=-1)].mean(dim=-1)

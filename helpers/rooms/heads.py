@@ -4,45 +4,22 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import torch
-from jaxtyping import Bool, Float, Int64, Integer
+from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
 from helpers import microscope
-from helpers.data import CharTokenizer
 from helpers.gpt import GPT, attention_maps
 from helpers.loss import evaluate
 
 Head = tuple[int, int]  # layer and head, both from 0
 
 
-def windows_of(model: GPT, tokens: Integer[Tensor, "N"], most: int = 48) -> Int64[Tensor, "B T"]:
-    """The first windows of `tokens`, side by side, where the model is."""
-    T = model.config.context_length
-    x = tokens[: len(tokens) // T * T].view(-1, T)[:most].long()
-    return x.to(next(model.parameters()).device)
-
-
 def looks_back(model: GPT, tokens: Integer[Tensor, "N"], letters: int = 1) -> Float[Tensor, "L H"]:
     """What share of its attention each head spends on the place so many letters back, over the first 48 windows."""
-    maps = attention_maps(model, windows_of(model, tokens))
+    T = model.config.context_length
+    x = tokens[: len(tokens) // T * T].view(-1, T)[:48].long()
+    maps = attention_maps(model, x.to(next(model.parameters()).device))
     return maps.diagonal(-letters, dim1=-2, dim2=-1).mean(dim=(1, 3)).cpu()
-
-
-def last_gap(x: Int64[Tensor, "B T"], characters: Iterable[str]) -> Bool[Tensor, "B T T"]:
-    """Is this key (last axis) the last gap before that query? A gap is a space or the end of a line.
-
-    A query that is a gap itself has none.
-    """
-    place = torch.arange(x.shape[1])
-    gaps = torch.tensor([i for i, c in enumerate(characters) if c.isspace()], dtype=torch.long)
-    last = torch.where(torch.isin(x, gaps), place, -1).cummax(dim=1).values[..., None]
-    return (place == last) & (last >= 0) & (last < place[:, None])
-
-
-def looks_at_gaps(model: GPT, tokenizer: CharTokenizer, tokens: Integer[Tensor, "N"]) -> Float[Tensor, "L H"]:
-    """What share of its attention each head spends on the last gap, over the first 48 windows."""
-    x = windows_of(model, tokens)
-    return microscope.head_score(attention_maps(model, x), last_gap(x.cpu(), tokenizer.characters))
 
 
 def loss_without(model: GPT, tokens: Integer[Tensor, "N"], heads: Iterable[Head]) -> float:

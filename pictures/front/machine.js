@@ -1,11 +1,9 @@
 // The machine that answers: point at a word or a number of the drawing, and it says where that comes from.
 import { arrow, byHand, frame, svg } from "./kit.js";
 import { answers } from "./machine/answers.js";
-import { drawn, MARKS } from "./machine/drawing.js";
+import { drawn, fitted, MARKS, pointIn } from "./machine/drawing.js";
 import { lighting } from "./machine/lighting.js";
 import { walking } from "./machine/walking.js";
-
-const TWO_ROWS_BELOW = 560; // pixels
 
 const transposed = (table) => table[0].map((_, j) => table.map((row) => row[j]));
 const inside = (value, from, size) => value >= from && value < from + size;
@@ -63,8 +61,7 @@ export function mount(element, data) {
     return grids.weights || grids.scores ? { row: 0 } : {};
   };
   const at = (event) => {
-    const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(board.getScreenCTM().inverse());
-    return found(drawing, grids, data, says.steps, point) ?? start();
+    return found(drawing, grids, data, says.steps, pointIn(board, event)) ?? start();
   };
   function step(event) {
     const [down, right] = arrow(event);
@@ -88,22 +85,15 @@ export function mount(element, data) {
     if (row !== undefined) return says.of_row(row);
     return byHand("All of it is an outline here: point at a part to hear which notebook builds it.");
   }
-  // Anew where the room has become narrow or wide.
-  function fit() {
-    const fitting = data.drawings[board.clientWidth && board.clientWidth < TWO_ROWS_BELOW ? 1 : 0];
-    if (fitting === drawing) return;
+  place = start();
+  const leave = fitted(board, data.drawings, (fitting) => {
     drawing = fitting;
     light = lighting(drawing, grids, data);
-    board.setAttribute("viewBox", `0 0 ${drawing.width} ${drawing.height}`);
     board.replaceChildren(...drawn(drawing, grids, { mask: grids.mask, kept: data.kept }, lights));
     show(place);
-  }
-  place = start();
-  fit();
-  const observer = new ResizeObserver(fit);
-  observer.observe(board);
+  });
   return () => {
-    observer.disconnect();
+    leave();
     remove();
   };
 }

@@ -1,8 +1,7 @@
 // The machine with a sheet for each head: point at a word, and see where each head looks and what they add up to.
 import { arrow, byHand, decimal, frame, listed, named, svg } from "./kit.js";
-import { cells, drawn, LETTERS, MARKS, reach, writing } from "./machine/drawing.js";
+import { cells, drawn, fitted, LETTERS, MARKS, pointIn, reach, writing } from "./machine/drawing.js";
 
-const PHONE = 560; // pixels; below, all is stacked
 const OF_A_WORD = ["x", "query", "weights", "context", "contribution", "added", "output"]; // tables with a row for each
 const LOUD = 0.2; // the least weight that is written
 const ALIKE = 0.005;
@@ -128,8 +127,7 @@ export function mount(element, data) {
   let [drawing, light, word] = [null, null, data.follow];
 
   const at = (event) => {
-    const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(board.getScreenCTM().inverse());
-    return wordAt(drawing, data.rows.length, point) ?? word;
+    return wordAt(drawing, data.rows.length, pointIn(board, event)) ?? word;
   };
   function step(event) {
     const [down] = arrow(event);
@@ -143,22 +141,15 @@ export function mount(element, data) {
     lights.replaceChildren(...light(t));
     say(says(t));
   }
-  // Anew where the room has become narrow or wide.
-  function fit() {
-    const fitting = data.drawings[board.clientWidth && board.clientWidth < PHONE ? 1 : 0];
-    if (fitting === drawing) return;
+  const leave = fitted(board, data.drawings, (fitting) => {
     drawing = fitting;
     light = following(drawing, data);
-    board.setAttribute("viewBox", `0 0 ${drawing.width} ${drawing.height}`);
     const whole = Object.entries(data.tables).filter(([name]) => !drawing.single.includes(name));
     board.replaceChildren(...drawn(drawing, Object.fromEntries(whole), {}, lights));
     show(word);
-  }
-  fit();
-  const observer = new ResizeObserver(fit);
-  observer.observe(board);
+  });
   return () => {
-    observer.disconnect();
+    leave();
     remove();
   };
 }

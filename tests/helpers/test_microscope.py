@@ -139,23 +139,6 @@ def test_a_silenced_head_says_its_mean_at_every_place_and_comes_back(small, text
         assert torch.equal(small(x), before) and not torch.allclose(expected, before, atol=1e-2)
 
 
-def test_head_score(text):
-    x = torch.stack([text[:12], text[20:32]]) % 4  # letters come again, and some queries find none
-    maps = torch.rand(L, 2, H, 12, 12, generator=torch.Generator().manual_seed(6)).tril()
-    maps = maps / maps.sum(-1, keepdim=True)
-    queries = [
-        (b, t, keys) for b in range(2) for t in range(12) if (keys := [s for s in range(t) if x[b, s] == x[b, t]])
-    ]
-    target = torch.zeros(2, 12, 12, dtype=torch.bool)
-    for b, t, keys in queries:
-        target[b, t, keys] = True
-    scores = microscope.head_score(maps, target)
-    for layer in range(L):
-        for head in range(H):
-            spent = [sum(maps[layer, b, head, t, s].item() for s in keys) for b, t, keys in queries]
-            close(scores[layer, head], sum(spent) / len(spent))
-
-
 # ---------------------------------------------------------------- manners
 INSTRUMENTS = {
     "surprise": lambda model, text: microscope.surprise(model, text),

@@ -274,7 +274,7 @@ def test_a_table_of_heads_has_what_each_looks_at_and_costs(monkeypatch):
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     tokens = torch.randint(4, (100,))
-    lines = heads.look_into(model, tokenizer, tokens, seed=7)
+    lines = heads.look_into(model, tokens, seed=7)
     assert [(line["layer"], line["head"]) for line in lines] == [(1, 1), (1, 2), (2, 1), (2, 2)]
     for line in lines:
         one = (line["layer"] - 1, line["head"] - 1)

@@ -127,7 +127,7 @@ CAPTIONS = {
     "heads": (
         "What heads look at, and what they cost",
         "Each row is a head of one of three networks (`seed`): the shares of its attention one, two and three letters "
-        "back and at the `last_gap`, and by how much the loss rises when it says the same at every place (`cost`, and "
+        "back, and by how much the loss rises when it says the same at every place (`cost`, and "
         "that on either half of the text), when it says nothing (`zeros`), and when its map is made by hand, all on "
         "the letter one, two or three back that it looked at most (`by_hand`). "
         "`python -m tools.studies heads` makes it anew.",

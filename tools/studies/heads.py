@@ -20,7 +20,7 @@ from helpers.errors import Options, say, write
 from helpers.gpt import GPT, attention_maps
 from helpers.loss import evaluate
 from helpers.presets import PRESETS
-from helpers.rooms.heads import Head, looks_at_gaps, looks_back, loss_without, made_to_look_back
+from helpers.rooms.heads import Head, looks_back, loss_without, made_to_look_back
 from helpers.tables import MEASURED, Line
 from tools.studies import networks
 from tools.studies.presets import sample
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> None:
         say(f"network {seed}")
         folder = networks.watched(PRESET, STEPS, seed, AT)
         model, _ = at_step(folder, STEPS)
-        lines = look_into(model, tokenizer, val_tokens, seed)
+        lines = look_into(model, val_tokens, seed)
         heads.extend(lines)
         growth.extend(grown(folder, val_tokens, seed, keenest(lines)))
         ends.append(f"seed {seed}: loss {evaluate(model, val_tokens, model.config.context_length):.4f}")
@@ -64,7 +64,7 @@ def at_step(folder: Path, step: int) -> tuple[GPT, list[float]]:
     return model.eval(), kept["losses"]
 
 
-def look_into(model: GPT, tokenizer: CharTokenizer, val_tokens: Integer[Tensor, "N"], seed: int) -> list[Line]:
+def look_into(model: GPT, val_tokens: Integer[Tensor, "N"], seed: int) -> list[Line]:
     """A line for each head: where it looks, and by how much the loss rises in four trials.
 
     `cost`: it says the same at every place, its mean; `first_half`, `second_half`: the same, on either half of the
@@ -76,7 +76,6 @@ def look_into(model: GPT, tokenizer: CharTokenizer, val_tokens: Integer[Tensor, 
     halves = part[: WINDOWS // 2 * T + 1], part[WINDOWS // 2 * T :]
     whole = [loss_without(model, half, []) for half in halves]
     back = torch.stack([looks_back(model, part, letters) for letters in (1, 2, 3)])  # (3, L, H)
-    gaps = looks_at_gaps(model, tokenizer, part)
     for layer, head in heads_of(model):
         costs = [loss_without(model, half, [(layer, head)]) - loss for half, loss in zip(halves, whole, strict=True)]
         with says_nothing(model, layer, head):
@@ -85,7 +84,6 @@ def look_into(model: GPT, tokenizer: CharTokenizer, val_tokens: Integer[Tensor, 
         with made_to_look_back(model, layer, head, 1 + int(mine.argmax())):
             by_hand = evaluate(model, part, T) - sum(whole) / 2
         measured = dict(zip(("one_back", "two_back", "three_back"), mine.tolist(), strict=True)) | {
-            "last_gap": gaps[layer, head].item(),
             "cost": sum(costs) / 2,
             "first_half": costs[0],
             "second_half": costs[1],

@@ -129,3 +129,25 @@ export const MARKS = `
 .explore-dropped { fill: none; stroke: var(--explore-line); }
 .explore-hatching { stroke: var(--explore-line); stroke-width: 1.2; }
 `;
+
+// Where in the drawing a pointer is.
+export const pointIn = (board, event) =>
+  new DOMPoint(event.clientX, event.clientY).matrixTransform(board.getScreenCTM().inverse());
+
+const STACKED_BELOW = 560; // pixels
+
+// Have `draw` make one of two drawings, and anew where the room has become narrow or wide; returns what ends that.
+export function fitted(board, [wide, narrow], draw) {
+  let drawing = null;
+  function fit() {
+    const fitting = board.clientWidth && board.clientWidth < STACKED_BELOW ? narrow : wide;
+    if (fitting === drawing) return;
+    drawing = fitting;
+    board.setAttribute("viewBox", `0 0 ${drawing.width} ${drawing.height}`);
+    draw(drawing);
+  }
+  fit();
+  const observer = new ResizeObserver(fit);
+  observer.observe(board);
+  return () => observer.disconnect();
+}
