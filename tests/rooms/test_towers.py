@@ -10,6 +10,7 @@ from helpers.rooms.towers import (
     pages_of,
     raises,
     said_when,
+    size_left,
     things_of,
 )
 
@@ -59,3 +60,9 @@ def test_looks_are_the_questions_and_scores_rise_by_what_was_copied():
     nn.init.eye_(second.part.W_query.weight)
     nn.init.eye_(second.part.W_key.weight)
     assert raises(network, 0) > 0.1 > abs(raises(network, 2))  # a giver stands where own cards do
+
+
+def test_a_page_that_is_doubled_three_times_is_eight_times_as_large():
+    double = nn.Linear(96, 96, bias=False)
+    double.weight.data = 2 * torch.eye(96)
+    assert size_left([]) == 1 and abs(size_left([double] * 3) - 8) < 1e-5

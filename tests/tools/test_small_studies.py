@@ -11,7 +11,7 @@ from helpers.rooms import thin_book
 from helpers.rooms.heads import loss_without
 from helpers.rooms.towers import tower
 from helpers.tables import csv_table, read_table
-from tools.studies import heads, networks, sampling
+from tools.studies import heads, networks, norms, sampling
 from tools.studies.asking import MIRRORS, Looked, Mirror, Mirrors, Root, Scored, Wide
 from tools.studies.many_heads import Guesser as HeadsGuesser
 from tools.studies.many_heads import HeadsWorth, TwoAnswers, TwoQuestions
@@ -175,6 +175,25 @@ def test_starts_are_as_large_as_their_names_say():
 
 
 # ---------------------------------------------------------------- 07, norms
+def test_norms_hold_a_stream_that_is_far_too_loud(monkeypatch):
+    """Of two models whose letters are a thousand times as large, the one without norms is far surer, and wrong."""
+    build = norms.GPT
+
+    def loud(config):
+        model = build(config)
+        model.position_embedding.weight.data *= 1000
+        return model
+
+    monkeypatch.setattr(norms, "GPT", loud)
+    text = BUNDLED_PLAY.read_text("utf-8")
+    tokenizer = CharTokenizer.from_text(text)
+    losses = [
+        Norms().measure(Rated(held, "nothing", 1e-9, 0, steps=1), tokenizer.encode(text), tokenizer.vocab_size)["loss"]
+        for held in (True, False)
+    ]
+    assert losses[0] < 5 < losses[1]
+
+
 @pytest.mark.parametrize("held_by", ["clipping", "warm-up"])
 def test_each_way_to_hold_a_training_does_something(held_by):
     text = BUNDLED_PLAY.read_text("utf-8")
@@ -269,7 +288,6 @@ def test_a_watched_training_goes_on_after_a_kill_as_if_there_had_been_none(monke
 def test_a_table_of_heads_has_what_each_looks_at_and_costs(monkeypatch):
     monkeypatch.setattr(heads, "WINDOWS", 4)
     torch.manual_seed(0)
-    tokenizer = CharTokenizer.from_text("ab \n")
     model = GPT(GPTConfig(4, context_length=8, n_layer=2, n_head=2, n_embd=8)).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
