@@ -27,7 +27,6 @@ from helpers.tables import Line
 
 CHOOSE = "choose"  # the part of a run: to choose a learning rate, measured on the second piece of the text
 REPORT = "report"  # or to be reported, measured on the third
-MOST_RATES = 5
 FIRST_CHOOSING_SEED = 1001  # seeds that choose are others than those that are reported
 
 
@@ -49,15 +48,16 @@ class Comparison(GPTStudy):
     """Variants, each held against the whole model, which is the first of them.
 
     For each budget of `steps`, a variant gets the best of its rates by `choosing_seeds` runs on the
-    held-out piece; where that is the lowest or the highest, the next one beyond is tried, up to
-    MOST_RATES. Then `seeds` runs at that rate are reported (of the whole model `whole_seeds`, if
-    that is more). `margin`, in nats: what is less makes no difference to us.
+    held-out piece. More rates are tried until the best one has a lower and a higher neighbour, each
+    within a factor of 4. Then `seeds` runs at that rate are reported (of the whole model
+    `whole_seeds`, if that is more). `margin`, in nats: what is less makes no difference to us.
     """
 
     variants: dict[str, Variant]
     sizes: dict[str, Any]
     steps: tuple[int, ...]
-    rates: tuple[float, ...] = (3e-3, 6e-3, 1.2e-2)
+    # One far below and one far above: a search that sees only a plateau never leaves it.
+    rates: tuple[float, ...] = (4e-4, 3e-3, 6e-3, 1.2e-2, 1e-1)
     batch_size: int = 8
     choosing_seeds: int = 2
     seeds: int = 8
@@ -151,12 +151,10 @@ class Comparison(GPTStudy):
             for rate in rates:
                 losses[rate] = sum(by_run[run][metric] for run in runs if run.rate == rate)
             best = min(rates, key=losses.__getitem__)
-            ordered = sorted(rates)
-            if best not in (ordered[0], ordered[-1]) or len(rates) >= MOST_RATES:
+            rate = next_rate(rates, best)
+            if rate is None:
                 return best, runs
-            neighbour = ordered[1] if best == ordered[0] else ordered[-2]
-            beyond = best * best / neighbour  # as far again
-            rates.append(float(f"{beyond:.2g}"))  # last, so that the order of the others stays
+            rates.append(rate)  # last, so that the order of the others stays
         return rates[0], []
 
     def is_known(self, run: VariantRun) -> bool:
@@ -174,6 +172,25 @@ class Comparison(GPTStudy):
             rate = str(rates[steps, row])
             rows.append([steps, row, rate, f"{damage.mean:+.3f}", interval, damage.says])
         return tables.table(["steps", "changed", "rate", "damage", "95 % interval", "verdict"], rows)
+
+
+def next_rate(rates: Iterable[float], best: float) -> float | None:
+    """The rate to try next, when `best` is the best of `rates` so far; None when it is well inside.
+
+    A neighbour that is further than a factor of 4 leaves room between: there, the next rate is
+    halfway. Where there is no neighbour, it is as far again as the one on the other side.
+    """
+    below = max((rate for rate in rates if rate < best), default=None)
+    above = min((rate for rate in rates if rate > best), default=None)
+    if below and best / below > 4:
+        rate = math.sqrt(below * best)
+    elif above and above / best > 4:
+        rate = math.sqrt(best * above)
+    elif below and above:
+        return None
+    else:
+        rate = best * best / (below or above)
+    return float(f"{rate:.2g}")
 
 
 def no_worse_than_guessing(loss: float, vocab_size: int) -> float:

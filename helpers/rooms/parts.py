@@ -186,7 +186,7 @@ PARTS = {
     "dropout 0.1": Variant(sizes={"dropout": 0.1}),
     "dropout 0.2": Variant(sizes={"dropout": 0.2}),
     "untied head": Variant(change=untie),
-    "SGD for AdamW": Variant(optimizer=sgd_with_decay, rates=(0.1, 0.3, 1.0)),
+    "SGD for AdamW": Variant(optimizer=sgd_with_decay, rates=(0.01, 0.1, 0.3, 1.0, 10.0)),
     "no weight decay": Variant(recipe={"weight_decay": 0.0}),
     # Two parts at once: the root matters more where heads are wide
     "no scaling": Variant(change=no_scaling),
@@ -195,6 +195,18 @@ PARTS = {
     "post-norm": Variant(change=use_post_norm),
     "6 layers": Variant(sizes={"n_layer": 6}),
 }
+# Those that are trained five times as long as well.
+LONGER = (
+    WHOLE,
+    "no attention",
+    "no MLP",
+    "no residual",
+    "no residual, its own start",
+    "no LayerNorm",
+    "no positions",
+    "one head",
+    "no scaling",
+)
 # What later models changed, one change at a time. Widths of 170 give SwiGLU's three matrices as
 # many weights as two.
 MODERN = {
@@ -224,6 +236,13 @@ STUDIES = {
         sizes=dict(context_length=32, n_layer=2, n_head=4, n_embd=64),
         steps=(400, 1200),
         whole_seeds=16,
+    ),
+    # What becomes of a damage when training goes on, five times as long.
+    "longer": Comparison(
+        variants={name: PARTS[name] for name in LONGER},
+        sizes=dict(context_length=32, n_layer=2, n_head=4, n_embd=64),
+        steps=(6000,),
+        seeds=5,
     ),
     # How high a learning rate the model bears, with queries and keys of known size and without.
     "rates": Comparison(

@@ -118,7 +118,7 @@ def test_post_norm_has_two_norms_each_after_its_sum():
     assert isinstance(model.norm, torch.nn.Identity)  # the last block has just normalised
 
 
-@pytest.mark.parametrize("name", ["parts", "modern"])
+@pytest.mark.parametrize("name", ["parts", "longer", "modern"])
 def test_the_stored_table_is_that_of_the_whole_study(name):
     study = STUDIES[name]
     comments, lines = read_table(MEASURED / f"{name}.csv")
