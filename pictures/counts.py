@@ -1,7 +1,6 @@
 """The pictures of *speedrun*: counts that give something away, and what a network adds to them."""
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 
 from matplotlib.patches import Polygon, Rectangle
 
@@ -58,8 +57,11 @@ def two_ways(often: Mapping[str, int], how_many: Mapping[str, int], lit: str, ru
         total = sum(counts.values()) or 1
         colors = [ORANGE if letter == lit else BLUE for letter in counts]
         ax.bar(range(len(counts)), [count / total for count in counts.values()], color=colors)
+        for x, count in enumerate(counts.values()):
+            ax.text(x, count / total, count, ha="center", va="bottom")
         ax.set_xticks(range(len(counts)), plotting.labels([*counts]), family="monospace")
         ax.set(title=title, yticks=[])
+        ax.margins(y=0.15)
     axes[0].set(ylabel="its share", xlabel=f"letter after {run}")
     plotting.show(
         f"Two ways to count which letter follows {run}. Left, how often each came; right, after how many "
@@ -84,27 +86,6 @@ def by_length(lines: Mapping[str, Sequence[float]], levels: Mapping[str, float])
     ax.set_xticks(range(9))
     phrases = (f"{name} {min(losses):.2f}" for name, losses in lines.items())
     plotting.show(f"The loss by run length. The lowest: {', '.join(phrases)}.")
-
-
-def ladder(climbs: Mapping[str, Sequence[tuple[float, float]]]) -> None:
-    """The seconds that each rung takes to the target, a dot for each seed, and the factor gained."""
-    _, ax = plotting.figure(9, 4)
-    before, phrases = None, []
-    for y, (name, seeds) in enumerate(climbs.items()):
-        mean_seconds = fmean(seconds for _, seconds in seeds)
-        steps = fmean(steps for steps, _ in seeds)
-        ax.plot([seconds for _, seconds in seeds], [y] * len(seeds), "o", color=BLUE, markersize=5)
-        factor = f", {before / mean_seconds:.1f} times faster" if before else ""
-        right = max(seconds for _, seconds in seeds)
-        label = f"{mean_seconds:.1f} s, {steps:,.0f} steps{factor}"
-        ax.annotate(label, (right, y), (8, 0), textcoords="offset points", va="center")
-        phrases.append(f"{name} {mean_seconds:.1f} s")
-        before = mean_seconds
-    ax.set_yticks(range(len(climbs)), list(climbs))
-    ax.set(xscale="log", xlim=(0.3, 2000), ylim=(len(climbs) - 0.5, -0.5))
-    ax.set_xticks([1, 10, 100], ["1", "10", "100"])
-    ax.set_xlabel("seconds of one processor core until the loss is 1.90")
-    plotting.show(f"Three dots for each rung, on a logarithmic axis: {'; '.join(phrases)}.")
 
 
 def passage(lines: Sequence[Line]) -> None:

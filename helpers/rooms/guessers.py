@@ -1,7 +1,7 @@
 """Counting, one idea at a time: what each discount and each way to count is worth, by run length."""
 
 import torch
-from jaxtyping import Float, Integer
+from jaxtyping import Bool, Float, Int64, Integer
 from torch import Tensor
 
 from helpers.counted import CountedGPT
@@ -9,6 +9,7 @@ from helpers.counting import KneserNey, discounts_of
 from helpers.optim import TrainConfig
 from helpers.rooms.parts import Zeros
 
+WIDEST = 79  # columns: longer lines count as this long
 FIXED = 0.75  # what each count gives away, where the amount isn't fitted
 
 
@@ -90,6 +91,49 @@ def loss_in_windows(counts: KneserNey, tokens: Integer[Tensor, "N"], length: int
     return total / n
 
 
+# ---------------------------------------------------------------- the length of a line
+def line_ends(
+    counts: KneserNey, tokens: Integer[Tensor, "N"], newline: int, *, forget: bool = False
+) -> tuple[Float[Tensor, "M"], Int64[Tensor, "M"], Bool[Tensor, "M"]]:
+    """At each place of a text: the odds of a line end by the counts, the column, and whether it came.
+
+    The first `counts.longest` places are only looked back at. With `forget`, where the text is part of
+    the counted one, each place is predicted as if it had not been counted.
+    """
+    past, text, p = counts.longest, tokens.long(), []
+    for start in range(past, len(text) - 1, 4096):
+        part = text[None, start - past : start + 4097]
+        probabilities, _ = counts.probabilities(part[:, :-1], (past,), part[:, 1:] if forget else None)
+        p.append(probabilities[0, past:, 0, newline])
+    before = torch.arange(len(text)).masked_fill(text != newline, -1).cummax(dim=0).values
+    column = (torch.arange(len(text)) - before).clamp(max=WIDEST)  # of the letter that is asked for
+    by_counts = torch.cat(p)
+    return by_counts / (1 - by_counts), column[past:-1], text[past + 1 :] == newline
+
+
+def column_factors(
+    odds: Float[Tensor, "M"], column: Int64[Tensor, "M"], ended: Bool[Tensor, "M"]
+) -> Float[Tensor, "C"]:
+    """By what the odds of a line end are multiplied in each column, so that as many are expected as came."""
+    factor, came = torch.ones(WIDEST + 1), torch.bincount(column, ended.float(), WIDEST + 1)
+    for _ in range(10):
+        expected = torch.bincount(column, share_of(odds * factor[column]), WIDEST + 1)
+        factor = factor * (came + 1) / (expected + 1)
+    return factor
+
+
+def likelier(before: Float[Tensor, "M"], after: Float[Tensor, "M"], ended: Bool[Tensor, "M"]) -> Float[Tensor, "M"]:
+    """How many nats likelier what came is by other odds of a line end."""
+    gain = share_of(after).log() - share_of(before).log()
+    return torch.where(ended, gain, (1 - share_of(after)).log() - (1 - share_of(before)).log())
+
+
+def share_of(odds: Float[Tensor, "M"]) -> Float[Tensor, "M"]:
+    """The probability that has these odds."""
+    return odds / (1 + odds)
+
+
+# ---------------------------------------------------------------- beside a network
 @torch.no_grad()
 def gains_over_counts(
     model: CountedGPT, tokens: Integer[Tensor, "N"]

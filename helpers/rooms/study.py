@@ -1,8 +1,7 @@
 """What a study is: variants of one model, the runs that train them, and what the runs show.
 
-A GPTStudy trains GPTs: experiments.py compares variants over many seeds, speedrun.py stacks one change
-upon the other. Other studies train networks of their own. `python -m tools.studies` makes the runs side by
-side and stores their table.
+A GPTStudy trains GPTs: experiments.py compares variants over many seeds. Other studies train networks
+of their own. `python -m tools.studies` makes the runs side by side and stores their table.
 """
 
 import math

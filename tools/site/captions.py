@@ -26,13 +26,6 @@ CAPTIONS = {
         "Each row is one training of a small GPT on 20,000 letters, as in the table of the parts.",
         "05",
     ),
-    "speedrun": (
-        "The ladder from nanoGPT's recipe to the speedrun",
-        "Each row is one training on a rung of the ladder: the `variant` keeps all changes of "
-        "the rungs above it in the table. `loss` is in nats per letter after so many `steps`, "
-        "which took so many `seconds`.",
-        "speedrun",
-    ),
     "far": (
         "Rotary positions beyond what was trained",
         "Each row belongs to a GPT that was trained on windows of 32 letters with one `seed`: its `loss` at "

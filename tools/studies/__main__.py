@@ -21,7 +21,6 @@ from helpers.data import TINY, Corpus, load_corpus
 from helpers.errors import ConfigError, RunError, command, write
 from helpers.rooms import parts
 from helpers.rooms.museum_curves import Museum
-from helpers.rooms.speedrun import Ladder
 from helpers.rooms.study import GPTStudy, Study
 from helpers.tables import MEASURED, Line, csv_table, read_table
 from tools.provenance import made_by
@@ -38,7 +37,6 @@ from tools.studies.thin_book import ThinBook
 
 STUDIES: dict[str, Study] = {
     **parts.STUDIES,
-    "speedrun": Ladder(),
     "museum": Museum(),
     "claims": Claims(),
     "copying": Copying(),
