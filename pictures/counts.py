@@ -79,7 +79,7 @@ def by_length(lines: Mapping[str, Sequence[float]], levels: Mapping[str, float])
         height = min(losses[-1], height - 0.12)
         ax.text(len(losses) - 0.85, height, text, color=color, va="center", weight="bold")
     for name, loss in levels.items():
-        ax.axhline(loss, color="#999999", linestyle=":")
+        ax.plot([-0.2, 8], [loss, loss], color="#999999", linestyle=":", zorder=0)
         ax.text(0, loss - 0.02, name, color="#555555", va="top")
     ax.set(xlabel="letters that it looks back at", ylabel="loss (nats per letter)")
     ax.set(xlim=(-0.2, 12.5), ylim=(1.3, 3.5))
@@ -98,7 +98,7 @@ def passage(lines: Sequence[Line]) -> None:
         if letter == "\n" or len(rows[-1]) == width:
             rows.append([])
     rows = [row for row in rows if row]
-    _, ax = plotting.figure(9, 0.5 + 0.32 * len(rows))
+    _, ax = plotting.figure(9, 1 + 0.32 * len(rows))
     for y, row in enumerate(rows):
         for x, (letter, gain) in enumerate(row):
             shade = 0.9 * min(abs(gain) / 2, 1)
@@ -106,7 +106,14 @@ def passage(lines: Sequence[Line]) -> None:
             ax.add_patch(Rectangle((x, y), 1, 0.94, facecolor=color, alpha=shade, linewidth=0))
             label = "↵" if letter == "\n" else letter
             ax.text(x + 0.5, y + 0.5, label, ha="center", va="center", family="monospace")
-    ax.set(xlim=(0, width), ylim=(len(rows), 0), xticks=[], yticks=[])
+    scale = (-2, -1, -0.5, 0.5, 1, 2)
+    y = len(rows) + 0.5
+    for x, gain in enumerate(scale):
+        color = BLUE if gain > 0 else ORANGE
+        ax.add_patch(Rectangle((3 * x, y), 3, 0.94, facecolor=color, alpha=0.45 * abs(gain), linewidth=0))
+        ax.text(3 * x + 1.5, y + 0.5, f"{gain:+g}", ha="center", va="center")
+    ax.text(3 * len(scale) + 1, y + 0.5, "nats", va="center")
+    ax.set(xlim=(0, width), ylim=(y + 1, 0), xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
     best = sorted(pairs, key=lambda pair: -pair[1])[:3]
     plotting.show(
