@@ -26,7 +26,7 @@ from pictures import plotting
 LAPTOP = presets.PRESETS["laptop"]
 SIZES, STEPS, BATCH = LAPTOP.model, LAPTOP.training.max_steps, LAPTOP.training.batch_size
 EVERY = 50  # steps between two points of the curve
-NEEDED = {"MyGPT": "7f", "my_batch": "8b", "my_train": "8g"}
+NEEDED = ("MyGPT", "my_batch", "my_train")
 Curve = tuple[Sequence[float], Sequence[float]]  # steps, and the loss at each
 
 
@@ -77,10 +77,9 @@ def learn(
     """
     path = yours.place()
     parts = yours.parts()
-    missing = [label for name, label in NEEDED.items() if name not in parts]
+    missing = [name for name in NEEDED if name not in parts]
     if path is None or missing:
-        labels = ", ".join(missing)
-        print(f"Your own GPT trains here as soon as its steps are in your file. Missing: {labels}.")
+        print(f"Your own GPT trains here as soon as its parts are in your file. Missing: {', '.join(missing)}.")
         return None
     try:
         with at_most(seconds + 60):

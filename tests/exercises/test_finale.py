@@ -28,11 +28,11 @@ def put(file, *labels, source=PAGE):
 
 def test_where_steps_are_missing_they_are_named_and_nothing_is_trained(file, monkeypatch, capsys):
     assert finale.learn(TEXT) is None and finale.write_again(TEXT, "t") is None
-    assert "Missing: 7f, 8b, 8g." in capsys.readouterr().out
+    assert "Missing: MyGPT, my_batch, my_train." in capsys.readouterr().out
     put(file, "8b")
-    assert finale.learn(TEXT) is None and "Missing: 7f, 8g." in capsys.readouterr().out
+    assert finale.learn(TEXT) is None and "Missing: MyGPT, my_train." in capsys.readouterr().out
     monkeypatch.delenv("MY_GPT")
-    assert finale.learn(TEXT) is None and "Missing: 7f, 8b, 8g." in capsys.readouterr().out
+    assert finale.learn(TEXT) is None and "Missing: MyGPT, my_batch, my_train." in capsys.readouterr().out
 
 
 @pytest.mark.slow
