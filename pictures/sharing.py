@@ -1,8 +1,7 @@
-"""The machine cut in two: what two processes hold and send, with an example's numbers."""
+"""Two processes share a batch: what each holds and sends, with an example's numbers; the ring, and two lanes."""
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from jaxtyping import Float, Int64
 from matplotlib.axes import Axes
@@ -19,7 +18,6 @@ TEXTS = (70, 90)
 WEIGHTS = (220, 116)
 OWN = (396, 116)
 MEAN = (572, 116)
-PALE = 0.25
 BLUE, ORANGE, GREEN = plotting.COLORS[:3]
 
 
@@ -27,10 +25,8 @@ def draw_shared(
     texts: Float[Tensor, "B C"],
     weights: Float[Tensor, "C D"],
     gradients: Sequence[Float[Tensor, "C D"]],
-    *,
-    cut: bool = False,
 ) -> None:
-    """Show how two processes share B texts and, with `cut`, weights; with an alternative text.
+    """Show how two processes share B texts; with an alternative text.
 
     `gradients` are what each computes from its half of the texts; they add up to the gradient of
     the batch.
@@ -43,39 +39,22 @@ def draw_shared(
         canvas.write(34, top + TALL / 2, f"process\n{process}", LARGE, weight="bold")
         canvas.half("its texts", texts, process, _box(TEXTS, top))
         canvas.across(TEXTS, WEIGHTS, top)
-        if cut:
-            canvas.half("weights", weights, process, _box(WEIGHTS, top), borrowed=True)
-        else:
-            canvas.whole("weights", weights, _box(WEIGHTS, top))
+        canvas.whole("weights", weights, _box(WEIGHTS, top))
         canvas.across(WEIGHTS, OWN, top)
-        if cut:
-            canvas.half("gradient of its texts", gradient, process, _box(OWN, top), borrowed=True)
-            canvas.half("gradient of all", total, process, _box(MEAN, top))
-        else:
-            canvas.whole("gradient of its texts", gradient, _box(OWN, top))
-            canvas.whole("gradient of all", total, _box(MEAN, top))
-    canvas.sums("reduce-scatter" if cut else "all-reduce")
-    if cut:
-        canvas.lends()
-    plotting.show(_described(B, C, weights.shape[1], cut), canvas.ax.figure)
+        canvas.whole("gradient of its texts", gradient, _box(OWN, top))
+        canvas.whole("gradient of all", total, _box(MEAN, top))
+    canvas.sums()
+    plotting.show(
+        f"Two processes share a batch of {B} texts: each holds {B // 2} of them and all {C} × {weights.shape[1]} "
+        "weights. Each computes the gradient of its own texts; by an all-reduce both get the sum, and make the same "
+        "update.",
+        canvas.ax.figure,
+    )
 
 
 def _box(column: tuple[int, int], top: float) -> Box:
     left, width = column
     return left, top, width, TALL
-
-
-def _described(B: int, C: int, D: int, cut: bool) -> str:
-    text = f"Two processes share a batch of {B} texts: each holds {B // 2} of them"
-    if not cut:
-        return (
-            f"{text} and all {C} × {D} weights. Each computes the gradient of its own texts; by an all-reduce both get "
-            "the sum, and make the same update."
-        )
-    return (
-        f"{text} and {C // 2} of the {C} rows of weights. It borrows the other rows (pale) for as long as it computes "
-        "with them. By a reduce-scatter each gets its own rows of the sum of the gradients, and updates those."
-    )
 
 
 class _Halves(Canvas):
@@ -86,33 +65,29 @@ class _Halves(Canvas):
         self.named(name, box)
         self.held(table, box, table)
 
-    def held(self, rows: Tensor, box: Box, of: Tensor, borrowed: bool = False) -> None:
-        """Rows of a table, in its colours, framed if the process keeps them."""
+    def held(self, rows: Tensor, box: Box, of: Tensor) -> None:
+        """Rows of a table, in its colours, framed."""
         reach = 1.5 * float(of.abs().max())
-        style: dict[str, Any] = {"strength": PALE, "color": "#808080"} if borrowed else {}
-        plotting.table(self.ax, rows, box, limits=(-reach, reach), fontsize=SMALL, **style)
-        if not borrowed:
-            self.frame(box, 7, line=LIT.line, width=LIT.width)
+        plotting.table(self.ax, rows, box, limits=(-reach, reach), fontsize=SMALL)
+        self.frame(box, 7, line=LIT.line, width=LIT.width)
 
     def named(self, name: str, box: Box) -> None:
         left, top, width, _ = box
         self.frame(box, 6, line=MISSING.line, width=MISSING.width)
         self.write(left + width / 2, top - 12, name, LARGE, color=KNOWN.ink)
 
-    def half(self, name: str, table: Tensor, process: int, box: Box, borrowed: bool = False) -> None:
-        """A table of which the process holds one half; the other is empty, or pale if borrowed."""
+    def half(self, name: str, table: Tensor, process: int, box: Box) -> None:
+        """A table of which the process holds one half; the other is empty."""
         left, top, width, height = box
         self.named(name, box)
-        for part, rows in enumerate(table.chunk(2)):
-            place = (left, top + part * height / 2, width, height / 2)
-            if part == process or borrowed:
-                self.held(rows, place, table, borrowed=part != process)
+        place = (left, top + process * height / 2, width, height / 2)
+        self.held(table.chunk(2)[process], place, table)
 
     def across(self, before: tuple[int, int], after: tuple[int, int], top: float) -> None:
         y = top + TALL / 2
         self.arrow((sum(before) + 6, y), (after[0] - 5, y))
 
-    def sums(self, name: str) -> None:
+    def sums(self) -> None:
         """The two gradients meet between the rows, and their sum goes to both."""
         meet = (sum(OWN) + MEAN[0]) / 2
         level = (TOPS[0] + TALL + TOPS[1]) / 2
@@ -135,16 +110,7 @@ class _Halves(Canvas):
             )
         self.ax.plot(meet, level, "o", markersize=22, color="white", markeredgecolor=LIT.line, zorder=4)
         self.ax.plot(meet, level, "+", markersize=12, color="black", markeredgewidth=1.6, zorder=5)
-        self.write(meet + 24, level, name, LARGE, ha="left", weight="bold")
-
-    def lends(self) -> None:
-        """Each process lends the other its rows of the weights."""
-        left, width = WEIGHTS
-        upper = TOPS[0] + TALL + 5
-        lower = TOPS[1] - 24
-        self.arrow((left + 30, upper), (left + 30, lower), line=LIT.line, width=2)
-        self.arrow((left + width - 30, lower), (left + width - 30, upper), line=LIT.line, width=2)
-        self.write(left + width / 2, (upper + lower) / 2, "all-\ngather", LARGE, weight="bold")
+        self.write(meet + 24, level, "all-reduce", LARGE, ha="left", weight="bold")
 
 
 # ---------------------------------------------------------------- the ring, and two lanes
@@ -210,11 +176,11 @@ def two_lanes(layers: int, send: float) -> None:
         ends.append(free)
         ax.set_yticks([0, 1], ["send", "compute"])
         ax.set(xlim=(0, layers * (3 + send) + 0.3), ylim=(-0.6, 1.6), xticks=[])
-        ax.set_title("sent as soon as it is there" if hidden else "sent at the end", loc="left")
+        ax.set_title("sent as soon as it is ready" if hidden else "sent at the end", loc="left")
         plotting.bare(ax)
     plotting.show(
         f"Two lanes, computing and sending, for {layers} layers. If gradients are sent at the end, a step takes "
-        f"{ends[0]:.1f} units; if each is sent as soon as it is there, behind the way back, {ends[1]:.1f}."
+        f"{ends[0]:.1f} units; if each is sent as soon as it is ready, behind the way back, {ends[1]:.1f}."
     )
 
 

@@ -224,11 +224,13 @@ MODERN = {
     "Muon": Variant(recipe={"optimizer": "muon", "muon_scale": 2.0}),
     "warm-up, stable, decay": Variant(recipe={"schedule": "stable", "decay": 0.5}),
 }
+NEAR = (3e-3, 6e-3, 1.2e-2)  # where no variant is far from the whole model's best rate
 STUDIES = {
     "modern": Comparison(
         variants=MODERN,
         sizes=dict(context_length=32, n_layer=2, n_head=4, n_embd=64),
         steps=(1200,),
+        rates=NEAR,
         whole_seeds=16,
     ),
     "parts": Comparison(
@@ -257,6 +259,7 @@ STUDIES = {
         variants={"no dropout": Variant(), "dropout 0.2": Variant(sizes={"dropout": 0.2})},
         sizes=dict(context_length=32, n_layer=4, n_head=4, n_embd=64),
         steps=(1000, 4000),
+        rates=NEAR,
         characters=20_000,
     ),
 }

@@ -1,5 +1,6 @@
 """`python -m tools.studies`: its table says how it was made, and a run that has ended is kept."""
 
+import dataclasses
 import re
 import subprocess
 import sys
@@ -88,6 +89,25 @@ def test_a_run_that_has_ended_is_kept_and_not_made_again(small, tmp_path):
 def test_a_table_that_grows_where_it_is_stored_stays(small, tmp_path):
     tool.main([*small, "--growing", str(tmp_path)])
     assert len(read_table(tmp_path / "parts.csv")[1]) == 4
+
+
+@pytest.mark.slow
+def test_a_study_with_more_runs_keeps_those_of_its_table_and_says_whose_they_are(small, monkeypatch, tmp_path):
+    tool.main(small)
+    before, lines = read_table(tmp_path / "parts.csv")
+    lines[0]["loss"] = 77.0  # to know it by
+    elsewhere = [before[0].replace("at commit ", "at commit an earlier one, not "), *before[1:]]
+    (tmp_path / "parts.csv").write_text(csv_table(lines, elsewhere), "utf-8")
+    monkeypatch.setitem(tool.STUDIES, "parts", dataclasses.replace(SMALL, seeds=3))
+    tool.main([*small, "--extend"])
+    comments, longer = read_table(tmp_path / "parts.csv")
+    assert longer[0]["loss"] == 77.0 and len(longer) == len(lines) + 2
+    assert comments[0] == before[0] and comments[-1] == f"earlier lines {elsewhere[0]}"
+
+    elsewhere[1] += "?"  # another version, or another machine
+    (tmp_path / "parts.csv").write_text(csv_table(lines, elsewhere), "utf-8")
+    with pytest.raises(RunError, match="the stored table was made otherwise"):
+        tool.main([*small, "--extend"])
 
 
 def test_runs_of_another_commit_text_or_budget_are_refused_and_left_as_they_are(small, tmp_path):

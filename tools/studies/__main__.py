@@ -2,7 +2,8 @@
 
 The table grows in build/studies/, a line for every run that ends. After a Ctrl-C, a kill or a power
 cut the same command makes only the runs that are missing; when all are there, the table moves to
-notebooks/measured/.
+notebooks/measured/. With --extend, a study that has got more runs keeps those of its stored table, and
+the table says of which commit they are. (Is the code of the old runs still the same? Then it may.)
 """
 
 import argparse
@@ -27,6 +28,7 @@ from tools.provenance import made_by
 from tools.studies import far, heads, passage, presets, rungs, times
 from tools.studies.asking import Mirrors, Root
 from tools.studies.claims import Claims
+from tools.studies.law import Law
 from tools.studies.many_heads import HeadsWorth, TwoQuestions
 from tools.studies.masks import Masks
 from tools.studies.norms import Norms
@@ -50,6 +52,7 @@ STUDIES: dict[str, Study] = {
     "sampling": Sampling(),
     "norms": Norms(),
     "replacing": Replacing(),
+    "law": Law(),
 }
 # Programs of their own, which keep a training, or nothing, and store their table at the end.
 SCRIPTS = {
@@ -94,6 +97,11 @@ def grow(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
         *circumstances(study, corpus, options.device),
     ]
     lines: list[Line] = []
+    if options.extend:
+        header, lines = read_table(options.out / path.name)
+        if not {*comments[1:-1]} <= {*header}:  # all but the commit and the budget
+            raise RunError(f"the stored table was made otherwise ({'; '.join(header[1:])}): make it anew")
+        comments += [*(x for x in header if x.startswith("earlier lines")), f"earlier lines {header[0]}"]
     if path.exists():
         header, lines = read_table(path)
         if header != comments:
@@ -121,6 +129,8 @@ def grow(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     bar.close()
+    wanted = set(study.plan(lines))  # a longer search may have left some rates behind
+    lines = [line for line in lines if study.run_of(line) in wanted]
     write(options.out / path.name, csv_table(lines, comments))
     if not (options.out / path.name).samefile(path):
         path.unlink()
@@ -142,6 +152,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--corpus", help="a text file instead of tiny Shakespeare")
     parser.add_argument("--out", type=Path, default=MEASURED, help="folder for the finished table")
     parser.add_argument("--growing", type=Path, default=GROWING, help="folder for what is done so far")
+    parser.add_argument("--extend", action="store_true", help="keep the runs of the stored table")
     parser.add_argument("--verdicts", action="store_true", help="print what the finished rows show")
     options = parser.parse_args(arguments)
     path = options.growing / f"{options.name}.csv"
