@@ -1,7 +1,7 @@
 """The pictures of *what today's models changed*."""
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
+from statistics import fmean, median
 
 from jaxtyping import Float
 from matplotlib.axes import Axes
@@ -80,11 +80,11 @@ def by_rate(lines: Sequence[Line]) -> dict[str, dict[float, list[float]]]:
     _, ax = plotting.figure(7, 3.2)
     for (name, losses), color in zip(by_variant.items(), (ORANGE, BLUE), strict=True):
         rates = sorted(losses)
-        ax.plot(rates, [fmean(losses[rate]) for rate in rates], color=color)
+        ax.plot(rates, [median(losses[rate]) for rate in rates], color=color)
         for rate in rates:
             ax.plot([rate] * len(losses[rate]), losses[rate], "o", color=color, markersize=4)
         label = name if name == "QK-norm" else "without QK-norm"
-        ax.text(rates[-1] * 1.06, fmean(losses[rates[-1]]), label, color=color, va="center")
+        ax.text(rates[-1] * 1.06, median(losses[rates[-1]]), label, color=color, va="center")
     rates = sorted({rate for losses in by_variant.values() for rate in losses})
     ax.set(xscale="log", xlabel="learning rate", ylabel="loss after 1,200 steps", xlim=(0.0026, 0.12))
     ax.set_xticks(rates, [f"{rate:g}" for rate in rates])
@@ -96,24 +96,28 @@ def by_rate(lines: Sequence[Line]) -> dict[str, dict[float, list[float]]]:
     return by_variant
 
 
-def changes(verdicts: Mapping[str, Verdict], margin: float) -> None:
-    """How the loss changes with each of today's changes: an interval each, the best ones on top."""
-    ordered = dict(sorted(verdicts.items(), key=lambda item: item[1].mean))
-    _, ax = plotting.figure(9, 4)
-    for y, v in enumerate(ordered.values()):
-        color = GREEN if v.says.endswith("better") else ORANGE if v.says.endswith("worse") else BLUE
-        color = "#777777" if v.says == "undecided" else color
-        ax.plot([v.low, v.high], [y, y], color=color, linewidth=3)
-        ax.plot(v.mean, y, "o", color=color)
-        ax.text(0.056, y, v.says, color=color, va="center")
+def changes(verdicts: Mapping[str, Verdict], groups: Mapping[str, Sequence[str]], margin: float) -> None:
+    """How the loss changes with each of today's changes: an interval each, by group the best ones on top."""
+    _, ax = plotting.figure(9, 4.8)
+    ticks, phrases, y = [], [], 0.0
+    for group, names in groups.items():
+        ax.text(-0.147, y - 0.1, group, va="center", weight="bold")
+        y += 1
+        for name in sorted(names, key=lambda name: verdicts[name].mean):
+            v = verdicts[name]
+            color = GREEN if v.says.endswith("better") else ORANGE if v.says.endswith("worse") else BLUE
+            color = "#777777" if v.says == "undecided" else color
+            ax.plot([v.low, v.high], [y, y], color=color, linewidth=3)
+            ax.plot(v.mean, y, "o", color=color)
+            ax.text(0.056, y, v.says, color=color, va="center")
+            ticks.append((y, name))
+            phrases.append(f"{name} {v.mean:+.3f}, {v.says}")
+            y += 1
     ax.axvspan(-margin, margin, color="#999999", alpha=0.2)
     ax.axvline(0, color="#999999", linewidth=0.8)
-    ax.set_yticks(range(len(ordered)), list(ordered))
-    ax.set(ylim=(len(ordered) - 0.5, -0.5), xlim=(-0.15, 0.11), xlabel="change of the loss (nats)")
-    plotting.show(
-        "The change of the loss with each, the mean of eight seeds with its interval: "
-        + "; ".join(f"{name} {v.mean:+.3f}, {v.says}" for name, v in ordered.items())
-    )
+    ax.set_yticks(*zip(*ticks, strict=True))
+    ax.set(ylim=(y - 0.5, -0.5), xlim=(-0.15, 0.11), xlabel="change of the loss (nats)")
+    plotting.show(f"The change of the loss with each, the mean of eight seeds with its interval: {'; '.join(phrases)}")
 
 
 def pour(
