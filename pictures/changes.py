@@ -1,4 +1,4 @@
-"""The pictures of *what today's models changed*."""
+"""The pictures of *what matters* and of *what today's models changed*: variants against the whole model."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median
@@ -96,28 +96,74 @@ def by_rate(lines: Sequence[Line]) -> dict[str, dict[float, list[float]]]:
     return by_variant
 
 
-def changes(verdicts: Mapping[str, Verdict], groups: Mapping[str, Sequence[str]], margin: float) -> None:
-    """How the loss changes with each of today's changes: an interval each, by group the best ones on top."""
-    _, ax = plotting.figure(9, 4.8)
-    ticks, phrases, y = [], [], 0.0
+def verdicts(
+    judged: Mapping[str, Verdict], groups: Mapping[str, Sequence[str]], margin: float, limits: tuple[float, float]
+) -> None:
+    """How the loss changes with each variant, in groups: an interval each, the lowest on top.
+
+    A name of a group may be empty. What lies beyond the limits is written at the edge.
+    """
+    rows = sum(len(names) for names in groups.values()) + sum(map(bool, groups))
+    _, ax = plotting.figure(9, 0.28 * rows + 0.8)
+    ticks: list[tuple[float, str]] = []
+    phrases, y = [], 0.0
     for group, names in groups.items():
-        ax.text(-0.147, y - 0.1, group, va="center", weight="bold")
-        y += 1
-        for name in sorted(names, key=lambda name: verdicts[name].mean):
-            v = verdicts[name]
+        if group:
+            ax.text(limits[0], y - 0.1, f" {group}", va="center", weight="bold")
+            y += 1
+        for name in sorted(names, key=lambda name: judged[name].mean):
+            v = judged[name]
             color = GREEN if v.says.endswith("better") else ORANGE if v.says.endswith("worse") else BLUE
             color = "#777777" if v.says == "undecided" else color
             ax.plot([v.low, v.high], [y, y], color=color, linewidth=3)
             ax.plot(v.mean, y, "o", color=color)
-            ax.text(0.056, y, v.says, color=color, va="center")
+            label = f"{v.mean:+.3f}  {v.says}".replace("-", "−")
+            ax.annotate(label, (1.01, y), xycoords=("axes fraction", "data"), color=color, va="center")
             ticks.append((y, name))
             phrases.append(f"{name} {v.mean:+.3f}, {v.says}")
             y += 1
     ax.axvspan(-margin, margin, color="#999999", alpha=0.2)
     ax.axvline(0, color="#999999", linewidth=0.8)
     ax.set_yticks(*zip(*ticks, strict=True))
-    ax.set(ylim=(y - 0.5, -0.5), xlim=(-0.15, 0.11), xlabel="change of the loss (nats)")
-    plotting.show(f"The change of the loss with each, the mean of eight seeds with its interval: {'; '.join(phrases)}")
+    ax.set(ylim=(y - 0.5, -0.5), xlim=limits, xlabel="change of the loss (nats)")
+    plotting.show(f"The change of the loss with each, the mean of its seeds with its interval: {'; '.join(phrases)}")
+
+
+def by_budget(judged: Mapping[tuple[int, str], Verdict], names: Sequence[str]) -> None:
+    """What becomes of each damage when training goes on: its interval after each number of steps."""
+    budgets = sorted({steps for steps, _ in judged})
+    _, ax = plotting.figure(9, 4.4)
+    phrases = []
+    for i, (name, color) in enumerate(plotting.colored(names)):
+        damages = [judged[steps, name] for steps in budgets]
+        places = [x + 0.012 * (i - len(names) / 2) for x in range(len(budgets))]
+        ax.plot(places, [v.mean for v in damages], "o-", color=color, markersize=5)
+        for x, v in zip(places, damages, strict=True):
+            ax.plot([x, x], [v.low, v.high], color=color, linewidth=2)
+        end = (places[-1], damages[-1].mean)
+        ax.annotate(name, end, (7, 0), textcoords="offset points", color=color, va="center", gid="end")
+        phrases.append(f"{name} {', '.join(f'{v.mean:+.2f}' for v in damages)}")
+    ax.axhline(0, color="#999999", linewidth=0.8)
+    ax.set_xticks(range(len(budgets)), [f"{steps:,} steps" for steps in budgets])
+    ax.set(ylabel="damage (nats)", xlim=(-0.15, len(budgets) - 0.35))
+    plotting.show(f"Damage after {', '.join(f'{steps:,}' for steps in budgets)} steps: {'; '.join(phrases)}.")
+
+
+def search(losses: Mapping[float, Sequence[float]], first: Sequence[float], level: float, name: str) -> None:
+    """The loss at each learning rate that was tried: first these, then the others. `level` bears `name`."""
+    _, ax = plotting.figure(8, 3.4)
+    rates = sorted(losses)
+    ax.plot(rates, [fmean(losses[rate]) for rate in rates], color="#BBBBBB", zorder=0)
+    for rate in rates:
+        color = ORANGE if rate in first else BLUE
+        ax.plot([rate] * len(losses[rate]), losses[rate], "o", color=color, markersize=6)
+    ax.axhline(level, color="#777777", linestyle=":")
+    ax.text(rates[-1], level, name, color="#555555", va="bottom", ha="right")
+    ax.set(xscale="log", xlabel="learning rate", ylabel="loss on held-out text")
+    ax.set_xticks(rates, [f"{rate:g}" for rate in rates])
+    ax.minorticks_off()
+    means = "; ".join(f"{rate:g} {fmean(losses[rate]):.2f}" for rate in rates)
+    plotting.show(f"The loss by learning rate, two seeds each: {means}. {name}: {level:.2f}.")
 
 
 def pour(

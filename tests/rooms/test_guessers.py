@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 import torch
 
+from helpers import checks
 from helpers.counted import CountedConfig, CountedGPT
 from helpers.counting import KneserNey
 from helpers.data import BUNDLED_PLAY, CharTokenizer
@@ -86,3 +87,30 @@ def test_a_finding_is_where_it_stands_and_zero_elsewhere():
     among, values = torch.tensor([2, 5, 9]), torch.tensor([20.0, 50.0, 90.0])
     found = guessers.find(torch.tensor([9, 3, 2, 11]), among, values)
     assert found.tolist() == [90, 0, 20, 0]
+
+
+# ---------------------------------------------------------------- the length of a line
+def test_line_ends_are_asked_for_at_their_columns():
+    text = CharTokenizer("ab\n").encode("abab\nab\naabb\n" * 20)
+    newline = 2
+    counts = KneserNey(text, 3, longest=2)
+    odds, column, ended = guessers.line_ends(counts, text, newline)
+    line = [0, 1, 2, 3, 4, 0, 1, 2, 0, 1, 2, 3, 4] * 20  # how many letters stand before each in its line
+    assert column.tolist() == line[3:] and ended.tolist() == [x == newline for x in text.tolist()[3:]]
+    p, _ = counts.probabilities(text[None, :-1].long(), (2,))
+    checks.close(odds / (1 + odds), p[0, 2:, 0, newline], tolerance=1e-5)
+    forgotten, _, _ = guessers.line_ends(counts, text, newline, forget=True)
+    assert (forgotten[ended] <= odds[ended]).all() and not torch.equal(forgotten, odds)
+
+
+def test_factors_by_column_make_as_many_line_ends_expected_as_came():
+    dice = torch.Generator().manual_seed(1)
+    column = torch.randint(4, (4000,), generator=dice)
+    planted = torch.tensor([0.25, 1.0, 4.0, 16.0])
+    odds = torch.full((4000,), 0.1)
+    p = odds * planted[column] / (1 + odds * planted[column])
+    ended = torch.rand(4000, generator=dice) < p
+    factor = guessers.column_factors(odds, column, ended)
+    assert torch.allclose(factor[:4], planted, rtol=0.4)
+    gain = guessers.likelier(odds, odds * factor[column], ended)
+    assert gain.mean() > 0.05 and torch.equal(guessers.likelier(odds, odds, ended), torch.zeros(4000))
