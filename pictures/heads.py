@@ -84,7 +84,7 @@ def growth(lines: Sequence[Line], one: Mapping[int, str], pairs: float) -> None:
     above.set(ylabel="attention to the letter before", ylim=(0, 1))
     above.yaxis.set_major_formatter(PercentFormatter(1, 0))
     below.axhline(pairs, color="#555555", linewidth=1, linestyle=":")
-    below.annotate("who knows only pairs", (0.99, pairs), xycoords=("axes fraction", "data"), ha="right", va="bottom",
+    below.annotate("a table of pairs", (0.99, pairs), xycoords=("axes fraction", "data"), ha="right", va="bottom",
                    color="#333333")  # fmt: skip
     below.set(xlabel="step", ylabel="loss (nats per letter)")
     for ax in (above, below):
@@ -93,7 +93,7 @@ def growth(lines: Sequence[Line], one: Mapping[int, str], pairs: float) -> None:
         ax.legend(frameon=False)
     show(
         f"Above, the share of a head's attention at the letter before, over the steps of its training; below, the "
-        f"loss of its network, and dashed without the head; who knows only pairs has {pairs:.2f}. {'; '.join(phrases)}."
+        f"loss of its network, and dashed without the head; a table of pairs has {pairs:.2f}. {'; '.join(phrases)}."
     )
 
 

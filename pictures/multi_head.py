@@ -42,7 +42,7 @@ def letter() -> tuple[list[str], list[str], Float[Tensor, "10 4"], dict[str, lis
 
     Each head, by its question, has W_query, W_key, W_value (4, 2) and its slice of W_o (2, 4).
     """
-    numbers = ["thing", "deed", "opens", "asks"]  # a thing? a deed? about opening? does it point back?
+    numbers = ["thing", "deed", "opens", "refers"]  # a thing? a deed? about opening? does it refer back?
     meaning = {
         "letter": [1.0, 0.0, 1.0, 0.0],
         "table": [1.0, 0.0, 0.0, 0.0],
