@@ -37,16 +37,17 @@ def three_lengths() -> Iterator[tuple[float, float, float]]:
         ([0.1, 0.2], [0.3, 0.1]),
         ([300, -20], [-10, 500]),
     ):
-        yield math.hypot(*a), math.hypot(*b), math.dist(a, [-x for x in b])
+        yield math.hypot(*a), math.hypot(*b), math.dist(a, b)
 
 
 exercise(
-    "1b",  # Three lengths are enough
-    lambda length_a, length_b, length_sum: (length_sum**2 - length_a**2 - length_b**2) / 2,
+    "1b",  # How far apart?
+    lambda length_a, length_b, apart: (length_a**2 + length_b**2 - apart**2) / 2,
     three_lengths,
     mistakes={
-        "lengths must be squared first: |a + b| is not |a| + |b|": lambda a, b, s: (s - a - b) / 2,
-        "that is the cosine: a · b still has both lengths in it": (lambda a, b, s: (s**2 - a**2 - b**2) / (2 * a * b)),
+        "lengths must be squared first: |a - b| is not |a| - |b|": lambda a, b, d: (a + b - d) / 2,
+        "that would be right if the third length were that of a + b": lambda a, b, d: (d**2 - a**2 - b**2) / 2,
+        "that is the cosine: a · b still has both lengths in it": (lambda a, b, d: (a**2 + b**2 - d**2) / (2 * a * b)),
     },
 )
 

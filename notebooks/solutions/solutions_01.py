@@ -22,15 +22,15 @@ texts = torch.randn(2, 3, 5, 4)
 assert torch.allclose(my_scores(texts, texts)[1, 2], texts[1, 2] @ texts[1, 2].T)
 
 # %% [markdown]
-# **1b · Three lengths are enough.** The square of a length is a dot product, and it multiplies
-# out like any square. So a dot product is nothing but lengths compared: it says how much longer
-# the sum is than two vectors at a right angle would make it.
+# **1b · How far apart?** The square of a length is a dot product, and it multiplies out like
+# any square. So a dot product is nothing but lengths compared. For vectors of one length, the
+# nearest gets the highest score.
 
 
 # %%
-def my_dot(length_a, length_b, length_sum):
-    # |a + b|² = (a + b) · (a + b) = |a|² + 2 a · b + |b|²: solve for a · b.
-    return (length_sum**2 - length_a**2 - length_b**2) / 2
+def my_dot(length_a, length_b, apart):
+    # |a - b|² = (a - b) · (a - b) = |a|² - 2 a · b + |b|²: solve for a · b.
+    return (length_a**2 + length_b**2 - apart**2) / 2
 
 
 assert my_dot(3, 4, 5) == 0  # a right angle: Pythagoras

@@ -33,11 +33,11 @@ WRONG = {
         ("keeps the lengths", lambda q, k: F.normalize(q) @ F.normalize(k).T),  # and fails in 3D
     ],
     "1b": [
-        ("twice as large", lambda a, b, s: s * s - a * a - b * b),
-        ("half as large", lambda a, b, s: (s * s - a * a - b * b) / 4),
-        ("the sign is wrong", lambda a, b, s: (a * a + b * b - s * s) / 2),
-        ("the signs are lost", lambda a, b, s: abs(s * s - a * a - b * b) / 2),
-        ("it gives 8 where 0 is right", lambda a, b, s: (s * s - a * a) / 2),
+        ("twice as large", lambda a, b, d: a * a + b * b - d * d),
+        ("half as large", lambda a, b, d: (a * a + b * b - d * d) / 4),
+        ("if the third length were that of a + b", lambda a, b, d: (d * d - a * a - b * b) / 2),
+        ("the signs are lost", lambda a, b, d: abs(a * a + b * b - d * d) / 2),
+        ("it gives -8 where 0 is right", lambda a, b, d: (a * a - d * d) / 2),
     ],
     "1d": [("is not right", ("abcd", "b")), ("by direction alone", ("cabd", "c"))],
     "1e": [
@@ -56,8 +56,8 @@ RIGHT = {
         lambda q, k: (q.unsqueeze(-2) * k.unsqueeze(-3)).sum(-1),
     ],
     "1b": [
-        lambda a, b, s: torch.tensor(s * s - a * a - b * b, requires_grad=True) / 2,
-        lambda a, b, s: np.array([(s**2 - a**2 - b**2) / 2]),
+        lambda a, b, d: torch.tensor(a * a + b * b - d * d, requires_grad=True) / 2,
+        lambda a, b, d: np.array([(a**2 + b**2 - d**2) / 2]),
     ],
     "1d": [("CABD", "B"), ["cabd", "b"]],
     "1e": [
