@@ -63,14 +63,14 @@ def staircase(letters: Sequence[str], answers: Sequence[str], weights: Float[Ten
         for ax, x in ((apart, t + 1.1), (folded, T + 0.1)):
             ax.text(x, -t - 0.47, f"→ {answers[t]}", va="center", fontsize=13, weight="bold")
     apart.set_title(f"{T} questions, a pass for each")
-    folded.set_title("one pass: each letter is written once")
+    folded.set_title("one pass: one row of letters")
     for ax in (apart, folded):
         ax.set(xlim=(-0.8, T + 1.4), ylim=(-T - 0.1, 1.0), aspect="equal")
         ax.axis("off")
     show(
         f"Left, a staircase: under each other, the first letter of {''.join(letters)}, the first two, "
         f"and so on, each row with an arrow to the letter that comes next. Right, the same as one "
-        f"table: the letters are written once, above the columns, and the cells on and below the "
+        f"table: one row of letters, above the columns, and the cells on and below the "
         f"diagonal are filled. On both sides a cell is the stronger, the more weight a letter has."
     )
 
