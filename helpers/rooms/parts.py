@@ -16,6 +16,7 @@ from helpers.attention import MultiHeadAttention
 from helpers.gpt import GPT, Block
 from helpers.optim import TrainConfig
 from helpers.rooms.experiments import Comparison
+from helpers.rooms.experts import use_experts
 from helpers.rooms.study import Variant
 
 WHOLE = "the whole model"
@@ -165,6 +166,7 @@ no_attention = partial(replace_in_blocks, names=["attention"], module=Zeros)
 no_mlp = partial(replace_in_blocks, names=["mlp"], module=Zeros)
 no_scaling = partial(change_attention, scaled=False)
 no_warm_up = {"warmup_steps": 0}
+NEAR = (3e-3, 6e-3, 1.2e-2)  # where no variant is far from the whole model's best rate
 PARTS = {
     WHOLE: Variant(),
     "no causal mask": Variant(change=partial(change_attention, causal=False), leaks=True),
@@ -206,6 +208,10 @@ LONGER = (
     "no positions",
     "one head",
     "no scaling",
+    # Of what later models changed
+    "Muon",
+    "eight experts",
+    "one MLP of their size",
 )
 # What later models changed, one change at a time. Widths of 170 give SwiGLU's three matrices as
 # many weights as two.
@@ -221,10 +227,12 @@ MODERN = {
     "one head of keys": Variant(sizes={"n_kv_head": 1}),
     "a window of 8": Variant(sizes={"window": 8}),
     "pairs in a table": Variant(sizes={"bigrams": 4356}),
-    "Muon": Variant(recipe={"optimizer": "muon", "muon_scale": 2.0}),
+    "Muon": Variant(recipe={"optimizer": "muon", "muon_scale": 2.0}, rates=NEAR),
     "warm-up, stable, decay": Variant(recipe={"schedule": "stable", "decay": 0.5}),
+    # Eight MLPs of which a letter uses one: the same work; and one MLP with as many numbers as they have.
+    "eight experts": Variant(change=use_experts, rates=NEAR),
+    "one MLP of their size": Variant(sizes={"mlp_width": 2048}, rates=NEAR),
 }
-NEAR = (3e-3, 6e-3, 1.2e-2)  # where no variant is far from the whole model's best rate
 STUDIES = {
     "modern": Comparison(
         variants=MODERN,
@@ -241,7 +249,7 @@ STUDIES = {
     ),
     # What becomes of a damage when training goes on, five times as long.
     "longer": Comparison(
-        variants={name: PARTS[name] for name in LONGER},
+        variants={name: (PARTS | MODERN)[name] for name in LONGER},
         sizes=dict(context_length=32, n_layer=2, n_head=4, n_embd=64),
         steps=(6000,),
         seeds=5,

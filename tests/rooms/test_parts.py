@@ -12,6 +12,7 @@ from helpers.gpt import GPT, Block, GPTConfig, count_parameters
 from helpers.optim import TrainConfig, make_optimizer
 from helpers.rooms import parts
 from helpers.rooms.experiments import Comparison
+from helpers.rooms.experts import Mixture
 from helpers.rooms.parts import PARTS, STUDIES, WHOLE
 from helpers.tables import MEASURED, read_table
 
@@ -146,3 +147,35 @@ def test_shares_of_flops_are_those_that_pytorch_counts(T):
     assert sum(shares.values()) == pytest.approx(1) and shares["scores"] == shares["mixture"]
     for part, flops in counted.items():
         assert shares[part] == pytest.approx(flops / (attention + mlp))
+
+
+# ---------------------------------------------------------------- experts
+def test_a_mixture_of_one_is_the_mlp_and_each_letter_goes_through_its_own():
+    mlp, x = build(WHOLE).blocks[0].mlp, torch.randn(3, 5, 64, generator=torch.Generator().manual_seed(1))
+    checks.close(Mixture(mlp, 64, experts=1).eval()(x), mlp(x), tolerance=1e-6)
+    mixture = STUDIES["modern"].build("eight experts", 11, 1).blocks[0].mlp.eval()
+    chosen, share = mixture.choose(x.flatten(0, 1))
+    assert len(set(chosen.tolist())) > 1
+    for letter, expert, weight, out in zip(x.flatten(0, 1), chosen, share, mixture(x).flatten(0, 1), strict=True):
+        checks.close(out, mixture.experts[expert](letter) * weight, tolerance=1e-6)
+
+
+def test_experts_begin_apart_and_work_becomes_even():
+    mixture = STUDIES["modern"].build("eight experts", 11, 1).blocks[0].mlp
+    weights = [expert[0].weight for expert in mixture.experts]
+    assert not torch.allclose(weights[0], weights[1])
+    assert all(torch.isclose(weight.std(), torch.tensor(0.02), rtol=0.1) for weight in weights)
+    x = torch.randn(8, 32, 64, generator=torch.Generator().manual_seed(1)) + 0.5  # a lean that favours some
+    with torch.no_grad():
+        mixture.gate.weight[0] += 0.02
+
+        def busiest():
+            return torch.bincount(mixture.choose(x.flatten(0, 1))[0], minlength=8).max()
+
+        before = busiest()
+        for _ in range(300):
+            mixture.train()(x)
+    assert busiest() < 60 < before
+    bias = mixture.bias.clone()
+    mixture.eval()(x)
+    assert torch.equal(mixture.bias, bias)
