@@ -11,6 +11,11 @@ CAPTIONS = {
         "the last places of a window.",
         "what_matters",
     ),
+    "longer": (
+        "What becomes of the damage when training goes on",
+        "Each row is one training of 6,000 steps, as in the table of the parts.",
+        "what_matters",
+    ),
     "modern": (
         "What each of today's changes is worth",
         "Each row is one training of a small GPT with one change, as in the table of the parts.",
