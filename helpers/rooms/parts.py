@@ -208,10 +208,6 @@ LONGER = (
     "no positions",
     "one head",
     "no scaling",
-    # Of what later models changed
-    "Muon",
-    "eight experts",
-    "one MLP of their size",
 )
 # What later models changed, one change at a time. Widths of 170 give SwiGLU's three matrices as
 # many weights as two.
@@ -227,11 +223,14 @@ MODERN = {
     "one head of keys": Variant(sizes={"n_kv_head": 1}),
     "a window of 8": Variant(sizes={"window": 8}),
     "pairs in a table": Variant(sizes={"bigrams": 4356}),
-    "Muon": Variant(recipe={"optimizer": "muon", "muon_scale": 2.0}, rates=NEAR),
+    "Muon": Variant(recipe={"optimizer": "muon", "muon_scale": 2.0}),
     "warm-up, stable, decay": Variant(recipe={"schedule": "stable", "decay": 0.5}),
-    # Eight MLPs of which a letter uses one: the same work; and one MLP with as many numbers as they have.
-    "eight experts": Variant(change=use_experts, rates=NEAR),
-    "one MLP of their size": Variant(sizes={"mlp_width": 2048}, rates=NEAR),
+}
+# Eight MLPs of which a letter uses one, the same work; and one MLP with as many numbers as they have.
+EXPERTS = {
+    WHOLE: Variant(),
+    "eight experts": Variant(change=use_experts),
+    "one MLP of their size": Variant(sizes={"mlp_width": 2048}),
 }
 STUDIES = {
     "modern": Comparison(
@@ -247,9 +246,18 @@ STUDIES = {
         steps=(400, 1200),
         whole_seeds=16,
     ),
+    # Three seeds, since most of these runs take minutes.
+    "experts": Comparison(
+        variants=EXPERTS,
+        sizes=dict(context_length=32, n_layer=2, n_head=4, n_embd=64),
+        steps=(1200, 6000),
+        rates=NEAR,
+        choosing_seeds=1,
+        seeds=3,
+    ),
     # What becomes of a damage when training goes on, five times as long.
     "longer": Comparison(
-        variants={name: (PARTS | MODERN)[name] for name in LONGER},
+        variants={name: PARTS[name] for name in LONGER},
         sizes=dict(context_length=32, n_layer=2, n_head=4, n_embd=64),
         steps=(6000,),
         seeds=5,

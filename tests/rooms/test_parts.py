@@ -119,7 +119,7 @@ def test_post_norm_has_two_norms_each_after_its_sum():
     assert isinstance(model.norm, torch.nn.Identity)  # the last block has just normalised
 
 
-@pytest.mark.parametrize("name", ["parts", "longer", "modern"])
+@pytest.mark.parametrize("name", ["parts", "longer", "modern", "experts"])
 def test_the_stored_table_is_that_of_the_whole_study(name):
     study = STUDIES[name]
     comments, lines = read_table(MEASURED / f"{name}.csv")
@@ -153,7 +153,7 @@ def test_shares_of_flops_are_those_that_pytorch_counts(T):
 def test_a_mixture_of_one_is_the_mlp_and_each_letter_goes_through_its_own():
     mlp, x = build(WHOLE).blocks[0].mlp, torch.randn(3, 5, 64, generator=torch.Generator().manual_seed(1))
     checks.close(Mixture(mlp, 64, experts=1).eval()(x), mlp(x), tolerance=1e-6)
-    mixture = STUDIES["modern"].build("eight experts", 11, 1).blocks[0].mlp.eval()
+    mixture = STUDIES["experts"].build("eight experts", 11, 1).blocks[0].mlp.eval()
     chosen, share = mixture.choose(x.flatten(0, 1))
     assert len(set(chosen.tolist())) > 1
     for letter, expert, weight, out in zip(x.flatten(0, 1), chosen, share, mixture(x).flatten(0, 1), strict=True):
@@ -161,7 +161,7 @@ def test_a_mixture_of_one_is_the_mlp_and_each_letter_goes_through_its_own():
 
 
 def test_experts_begin_apart_and_work_becomes_even():
-    mixture = STUDIES["modern"].build("eight experts", 11, 1).blocks[0].mlp
+    mixture = STUDIES["experts"].build("eight experts", 11, 1).blocks[0].mlp
     weights = [expert[0].weight for expert in mixture.experts]
     assert not torch.allclose(weights[0], weights[1])
     assert all(torch.isclose(weight.std(), torch.tensor(0.02), rtol=0.1) for weight in weights)

@@ -16,6 +16,11 @@ CAPTIONS = {
         "Each row is one training of 6,000 steps, as in the table of the parts.",
         "what_matters",
     ),
+    "experts": (
+        "A mixture of experts, one MLP, and one of their size",
+        "Each row is one training of a small GPT, as in the table of the parts.",
+        "todays_models",
+    ),
     "modern": (
         "What each of today's changes is worth",
         "Each row is one training of a small GPT with one change, as in the table of the parts.",
