@@ -180,16 +180,18 @@ def next_rate(rates: Iterable[float], best: float) -> float | None:
     A neighbour that is further than a factor of 4 leaves room between: there, the next rate is
     halfway. Where there is no neighbour, it is as far again as the one on the other side.
     """
-    below = max((rate for rate in rates if rate < best), default=None)
-    above = min((rate for rate in rates if rate > best), default=None)
+    below = max((rate for rate in rates if rate < best), default=0.0)  # 0: there is none
+    above = min((rate for rate in rates if rate > best), default=math.inf)
     if below and best / below > 4:
         rate = math.sqrt(below * best)
-    elif above and above / best > 4:
+    elif above < math.inf and above / best > 4:
         rate = math.sqrt(best * above)
-    elif below and above:
-        return None
+    elif not below:
+        rate = best * best / above
+    elif above == math.inf:
+        rate = best * best / below
     else:
-        rate = best * best / (below or above)
+        return None
     return float(f"{rate:.2g}")
 
 

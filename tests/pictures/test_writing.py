@@ -58,7 +58,7 @@ def test_growth_says_when_a_head_looks_back_for_the_most_part(said):
     assert (
         "network 1: above one half from step 100, 90% at the end, where the loss is 1.90, and 2.80 without" in said[0]
     )
-    assert "only pairs has 2.50" in said[0]
+    assert "a table of pairs has 2.50" in said[0]
 
 
 def test_where_a_gpts_numbers_are_adds_up(said):
