@@ -90,7 +90,7 @@ def by_rate(lines: Sequence[Line]) -> dict[str, dict[float, list[float]]]:
     ax.set_xticks(rates, [f"{rate:g}" for rate in rates])
     ax.minorticks_off()
     plotting.show(
-        "The loss against the learning rate, three seeds each. Up to 0.012 the two models are alike; at "
+        "The loss against the learning rate, three seeds each. Up to 0.012 the two models are close; at "
         "higher rates the loss without QK-norm climbs much more than the one with it."
     )
     return by_variant

@@ -1,9 +1,9 @@
 """A mixture of experts: many MLPs where there was one, and a gate that sends each letter to one of them.
 
 For *what today's models changed*. One expert a letter, weighed by the gate's share of it, as in the
-Switch Transformer (Fedus et al. 2021, section 2.1). No extra loss keeps the work even: a bias for each
-expert does, which rises while it is chosen too seldom (Wang et al. 2024, Auxiliary-Loss-Free Load
-Balancing, section 3).
+Switch Transformer (Fedus et al. 2021, section 2.1); here times their number, so that it begins near 1.
+No extra loss keeps the work even: a bias for each expert does, which rises while it is chosen too
+seldom (Wang et al. 2024, Auxiliary-Loss-Free Load Balancing, section 3).
 """
 
 from copy import deepcopy

@@ -1,5 +1,7 @@
 """Counting, one idea at a time: what each discount and each way to count is worth, by run length."""
 
+from collections.abc import Iterator
+
 import torch
 from jaxtyping import Bool, Float, Int64, Integer
 from torch import Tensor
@@ -67,15 +69,27 @@ def find(numbers: Tensor, among: Tensor, values: Tensor) -> Tensor:
     return torch.where(among[place] == numbers, values[place], 0.0)
 
 
+def at_each_place(
+    counts: KneserNey, tokens: Integer[Tensor, "N"], length: int, *, forget: bool = False
+) -> Iterator[tuple[Float[Tensor, "M V"], Int64[Tensor, "M"]]]:
+    """A text's places, piece by piece: the probabilities by runs of `length` letters, and what came.
+
+    The first `counts.longest` letters are only looked back at. With `forget`, where the text is part of
+    the counted one, each place is predicted as if it had not been counted.
+    """
+    past, piece = counts.longest, 4096
+    for start in range(past, len(tokens) - 1, piece):  # a piece begins with letters of the last
+        part = tokens[None, start - past : start + piece + 1].long()
+        p, _ = counts.probabilities(part[:, :-1], (length,), part[:, 1:] if forget else None)
+        yield p[0, past:, 0], part[0, past + 1 :]
+
+
 def loss_of(counts: KneserNey, tokens: Integer[Tensor, "N"], length: int) -> float:
     """The mean loss in nats of guessing by counts of runs of `length` letters."""
-    total, past, piece = 0.0, counts.longest, 4096
-    for start in range(past, len(tokens) - 1, piece):  # a piece begins with letters of the last
-        part = tokens[start - past : start + piece + 1].long()
-        p, _ = counts.probabilities(part[None, :-1], (length,))
-        came = part[1:, None]
-        total -= p[0, :, 0].gather(1, came)[past:].log().sum().item()
-    return total / (len(tokens) - 1 - past)
+    total = 0.0
+    for p, came in at_each_place(counts, tokens, length):
+        total -= p.gather(1, came[:, None]).log().sum().item()
+    return total / (len(tokens) - 1 - counts.longest)
 
 
 def loss_in_windows(counts: KneserNey, tokens: Integer[Tensor, "N"], length: int, T: int) -> float:
@@ -95,20 +109,14 @@ def loss_in_windows(counts: KneserNey, tokens: Integer[Tensor, "N"], length: int
 def line_ends(
     counts: KneserNey, tokens: Integer[Tensor, "N"], newline: int, *, forget: bool = False
 ) -> tuple[Float[Tensor, "M"], Int64[Tensor, "M"], Bool[Tensor, "M"]]:
-    """At each place of a text: the odds of a line end by the counts, the column, and whether it came.
-
-    The first `counts.longest` places are only looked back at. With `forget`, where the text is part of
-    the counted one, each place is predicted as if it had not been counted.
-    """
-    past, text, p = counts.longest, tokens.long(), []
-    for start in range(past, len(text) - 1, 4096):
-        part = text[None, start - past : start + 4097]
-        probabilities, _ = counts.probabilities(part[:, :-1], (past,), part[:, 1:] if forget else None)
-        p.append(probabilities[0, past:, 0, newline])
-    before = torch.arange(len(text)).masked_fill(text != newline, -1).cummax(dim=0).values
-    column = (torch.arange(len(text)) - before).clamp(max=WIDEST)  # of the letter that is asked for
-    by_counts = torch.cat(p)
-    return by_counts / (1 - by_counts), column[past:-1], text[past + 1 :] == newline
+    """At each place of a text: the odds of a line end by the counts, the column, and whether it came."""
+    places = at_each_place(counts, tokens, counts.longest, forget=forget)
+    p = torch.cat([probabilities[:, newline] for probabilities, _ in places])
+    where = torch.arange(len(tokens))
+    before = where.masked_fill(tokens != newline, -1).cummax(dim=0).values
+    column = (where - before).clamp(max=WIDEST)  # of the letter that is asked for
+    past = counts.longest
+    return p / (1 - p), column[past:-1], tokens[past + 1 :] == newline
 
 
 def column_factors(

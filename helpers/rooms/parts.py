@@ -232,24 +232,25 @@ EXPERTS = {
     "eight experts": Variant(change=use_experts),
     "one MLP of their size": Variant(sizes={"mlp_width": 2048}),
 }
+SIZES = dict(context_length=32, n_layer=2, n_head=4, n_embd=64)
 STUDIES = {
     "modern": Comparison(
         variants=MODERN,
-        sizes=dict(context_length=32, n_layer=2, n_head=4, n_embd=64),
+        sizes=SIZES,
         steps=(1200,),
         rates=NEAR,
         whole_seeds=16,
     ),
     "parts": Comparison(
         variants=PARTS,
-        sizes=dict(context_length=32, n_layer=2, n_head=4, n_embd=64),
+        sizes=SIZES,
         steps=(400, 1200),
         whole_seeds=16,
     ),
     # Three seeds, since most of these runs take minutes.
     "experts": Comparison(
         variants=EXPERTS,
-        sizes=dict(context_length=32, n_layer=2, n_head=4, n_embd=64),
+        sizes=SIZES,
         steps=(1200, 6000),
         rates=NEAR,
         choosing_seeds=1,
@@ -258,14 +259,14 @@ STUDIES = {
     # What becomes of a damage when training goes on, five times as long.
     "longer": Comparison(
         variants={name: PARTS[name] for name in LONGER},
-        sizes=dict(context_length=32, n_layer=2, n_head=4, n_embd=64),
+        sizes=SIZES,
         steps=(6000,),
         seeds=5,
     ),
     # How high a learning rate the model bears, with queries and keys of known size and without.
     "rates": Comparison(
         variants={WHOLE: Variant(), "QK-norm": MODERN["QK-norm"]},
-        sizes=dict(context_length=32, n_layer=2, n_head=4, n_embd=64),
+        sizes=SIZES,
         steps=(1200,),
         rates=(6e-3, 1.2e-2, 2.4e-2, 4.8e-2),
         choosing_seeds=3,

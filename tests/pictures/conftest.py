@@ -11,6 +11,10 @@ def drawn(monkeypatch):
     """What would be displayed: pairs of axes and alternative texts."""
     pictures = []
     plt.switch_backend("agg")
-    monkeypatch.setattr(plotting, "show", lambda alt, figure: pictures.append((figure.axes[0], alt)))
+
+    def show(alt, figure=None):
+        pictures.append(((figure or plt.gcf()).axes[0], alt))
+
+    monkeypatch.setattr(plotting, "show", show)
     yield pictures
     plt.close("all")
