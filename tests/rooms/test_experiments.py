@@ -135,6 +135,12 @@ def test_the_grid_grows_until_the_best_rate_is_inside():
     assert rates_tried(valley(4.0), dataclasses.replace(CHOOSING, variants=own)) == ([2.0, 4.0, 8.0], 4.0)
 
 
+def test_beyond_an_end_the_next_rate_is_as_far_again():
+    assert experiments.next_rate([0.1, 0.3, 1.0], 0.1) == 0.033
+    assert experiments.next_rate([0.1, 0.3, 1.0], 1.0) == 3.3
+    assert experiments.next_rate([0.1, 0.3, 1.0], 0.3) is None
+
+
 def test_rates_between_are_tried_where_the_neighbours_of_the_best_are_far():
     assert rates_tried(valley(0.1)) == ([0.01, 0.1, 1.0, 0.032, 0.32], 0.1)
 
