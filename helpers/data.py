@@ -166,14 +166,11 @@ class Corpus:
         if self.name != BUNDLED:
             return facts
         return (
-            "!!! NOT SHAKESPEARE: no tiny Shakespeare was found on this machine, and none could be "
-            "downloaded.\n"
-            "!!! The short play that comes with this project stands in. Every number below belongs "
-            "to it;\n"
-            "!!! the sentences between them speak of Shakespeare's text. To get that, run this again "
-            "with a\n"
-            f"!!! network, or save {URL}\n"
-            "!!! and set the environment variable TINY_SHAKESPEARE to its path.\n" + facts
+            "!!! NOT SHAKESPEARE: no tiny Shakespeare was found on this machine, and none could be downloaded.\n"
+            "The short play that comes with this project stands in. Every number below belongs to it; "
+            "the sentences between them speak of Shakespeare's text.\n"
+            f"To get that, run this again with a network, or save {URL}\n"
+            "and set the environment variable TINY_SHAKESPEARE to its path.\n" + facts
         )
 
 

@@ -218,7 +218,7 @@ def test_a_broken_link_is_named(tmp_path):
 def test_what_jupyterlab_folds_the_page_folds_too(site):
     article = page(site, "01_a").article
     code, output, drawn, drawing = article.select("details.part")
-    assert "draw" in code.text and code.summary.text == "show the code" and not code.select("img")
+    assert "draw" in code.text and code.summary.text == "show how it is drawn" and not code.select("img")
     assert "42" in output.text and "decide" not in output.text and output.summary.text == "run it"
     assert drawn.select("img") and drawn.summary.text == "show the picture"
     assert "show()" in drawing.text and drawing.parent is drawn  # a picture's code goes into its fold

@@ -65,8 +65,8 @@ def visit_math(self, node) -> None:
 
 
 FOLDS = {
-    "cell_code_source": ("source_hidden", "show the code"),
-    "cell_code_output": ("covered", "run it"),
+    "cell_code_source": "source_hidden",
+    "cell_code_output": "covered",
 }
 
 
@@ -83,13 +83,13 @@ class Fold(SphinxPostTransform):
             hidden = cell["cell_metadata"]
             cell["ids"] += hidden.get("anchor", [])
             cell["classes"] += ["answers"] * bool(hidden.get("answers"))
-            if len(cell) == 2 and all(hidden.get(flag) for flag, _ in FOLDS.values()):
+            if len(cell) == 2 and all(hidden.get(flag) for flag in FOLDS.values()):
                 cell[:] = [cell[1], cell[0]]  # one fold to open: the answer, and below it its code
             for part in list(cell.children):
-                flag, summary = FOLDS[part["nb_element"]]
+                flag = FOLDS[part["nb_element"]]
                 if hidden.get(flag):
-                    if flag == "covered" and any("<img" in html.astext() for html in part.findall(nodes.raw)):
-                        summary = "show the picture"
+                    drawn = any("<img" in html.astext() for html in part.findall(nodes.raw))
+                    summary = hidden[flag] if flag == "source_hidden" else "show the picture" if drawn else "run it"
                     start = f'<details class="part {flag}"><summary>{summary}</summary>'
                     place = cell.index(part)
                     cell[place : place + 1] = [raw(start), part, raw("</details>")]

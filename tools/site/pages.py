@@ -160,7 +160,7 @@ class Stage:
             outputs = [self.output(output, path) for output in cell.get("outputs", [])]
             tags = cell.metadata.get("tags", [])
             flags = {
-                "source_hidden": is_plumbing(cell) or draws(cell),
+                "source_hidden": fold_of(cell),
                 "covered": "covered" in tags,
                 "answers": "answers" in tags,
             }
@@ -333,6 +333,13 @@ def mountings(notebook: NotebookNode) -> list[str]:
     return [host.mounting(name) for name in sorted({explore.front_end for explore in explored})]
 
 
+def fold_of(cell: NotebookNode) -> str:
+    """What stands on the fold over a cell's code; nothing if it isn't folded."""
+    if is_plumbing(cell):
+        return "show imports and settings"
+    return "show how it is drawn" if draws(cell) else ""
+
+
 def is_plumbing(cell: NotebookNode) -> bool:
     """Parameters, the guard and imports: a reader of the site needs none of them."""
     if cell.get("id") == "helpers" or "parameters" in cell.metadata.get("tags", []):
@@ -355,7 +362,8 @@ def markdown(text: str) -> dict:
 
 
 def code(source: str, anchor: str = "", flags: dict | None = None, outputs: list | None = None) -> dict:
-    """A cell of code: `flags` are source_hidden, covered and answers, `anchor` is where links find it."""
+    """A cell of code: `anchor` is where links find it, `flags` are source_hidden (the words on its fold),
+    covered and answers."""
     metadata = {"anchor": [anchor] if anchor else [], **(flags or {})}
     return {
         "cell_type": "code",
@@ -370,7 +378,7 @@ def joined(cells: list[dict]) -> list[dict]:
     """Folded code that shows nothing joins the folded code below it, or else above it."""
 
     def folded(cell: dict) -> bool:
-        return cell["cell_type"] == "code" and cell["metadata"].get("source_hidden", False)
+        return cell["cell_type"] == "code" and bool(cell["metadata"].get("source_hidden"))
 
     result: list[dict] = []
     for cell in cells:
