@@ -16,7 +16,7 @@ from torch import nn
 from exercises import yours
 from exercises.judge import raised
 from exercises.limits import TooLongError, at_most
-from helpers import checkpoint, errors, presets
+from helpers import checkpoint, files, presets
 from helpers.data import CharTokenizer, Corpus, split
 from helpers.errors import HelpersError, RunError
 from helpers.gpt import count_parameters
@@ -135,7 +135,7 @@ def _learn(
         f"your GPT: {training.parameters:,} parameters, {training.seconds:.0f} s, "
         f"validation loss {training.loss:.3f}\n{training.sample}"
     )
-    errors.write(path.with_suffix(".html"), page(training, path))
+    files.write(path.with_suffix(".html"), page(training, path))
     print(f"\na page to show: {yours.called(path).replace('.py', '.html')}")
     return training
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from exercises.judge import RIGHT, raised, said
 from exercises.limits import TooLongError, at_most
-from helpers import ROOT, errors
+from helpers import ROOT, files
 from helpers.errors import RunError
 from pictures.progress import here, shipped
 from pictures.way import draw_way
@@ -208,7 +208,7 @@ def keep(label: str, answer: Any) -> str:
             if step.label in steps and (why := judged(step, module, text)):
                 raise NotKeptError(f"read back from the file, {step.label} is {why}")
         path.parent.mkdir(parents=True, exist_ok=True)
-        errors.write(path, text)
+        files.write(path, text)
     except NotKeptError as error:
         alone = ". What it uses must stand in its own cell, or in an earlier step"
         return f"not kept: {error}{alone if 'NameError' in str(error) else ''}"

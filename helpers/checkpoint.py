@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from helpers import team
 from helpers.counted import CountedConfig, build_gpt, config_of
 from helpers.data import SHA256, CharTokenizer, Corpus, PreparedCorpus
-from helpers.errors import RunError, write
+from helpers.errors import RunError
+from helpers.files import write
 from helpers.gpt import GPT, GPTConfig
 from helpers.optim import Optimizer, TrainConfig
 

@@ -29,7 +29,9 @@ from jaxtyping import Int64, Integer
 from torch import Tensor
 
 from helpers import ROOT
-from helpers.errors import CorpusError, Options, RunError, command, say, write
+from helpers.commands import Options, command, say
+from helpers.errors import CorpusError, RunError
+from helpers.files import write
 
 MOST_TO_VALIDATE = 1_000_000  # tokens, since each validation reads all of them
 CHUNK = 1 << 20  # bytes at once: a large text needs little memory beside it

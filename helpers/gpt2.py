@@ -18,7 +18,8 @@ from jaxtyping import Int64, Integer
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from helpers.errors import ConfigError, CorpusError, RunError, command
+from helpers.commands import command
+from helpers.errors import ConfigError, CorpusError, RunError
 from helpers.gpt import GPT, GPTConfig
 from helpers.sampling import options_of, print_texts
 

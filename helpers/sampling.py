@@ -16,7 +16,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers.checkpoint import best_run, load_model
-from helpers.errors import ConfigError, Options, command, say
+from helpers.commands import Options, command, say
+from helpers.errors import ConfigError
 from helpers.gpt import evaluating, one_thread
 from helpers.presets import RUNS
 from helpers.rules import SEED, SHARE, Rule, optional, require, whole

@@ -18,8 +18,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from helpers import errors
-from helpers.errors import SIGNALS, ConfigError, RunError
+from helpers import commands
+from helpers.commands import SIGNALS
+from helpers.errors import ConfigError, RunError
 
 # Which torchrun has started this process (by its --rdzv-id, if it has one), and how often anew.
 LAUNCH = os.environ.get("TORCHELASTIC_RUN_ID", "none")
@@ -86,7 +87,7 @@ def is_leader() -> bool:
 def say(text: object) -> None:
     """Print; of several processes, the leader alone does."""
     if is_leader():
-        errors.say(text)
+        commands.say(text)
 
 
 def total(number: Tensor) -> Tensor:

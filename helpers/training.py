@@ -33,17 +33,10 @@ from helpers.checkpoint import (
     save,
     was_launched_now,
 )
+from helpers.commands import Options, command, say, stop_requests
 from helpers.data import Corpus, PreparedCorpus, get_batch, open_corpus, split
-from helpers.errors import (
-    ConfigError,
-    Options,
-    RunError,
-    Stopped,
-    command,
-    say,
-    stop_requests,
-    write,
-)
+from helpers.errors import ConfigError, RunError, Stopped
+from helpers.files import write
 from helpers.gpt import count_parameters, evaluating
 from helpers.loss import Loss, computes_in_bfloat16_on_cpu, evaluate, loss_module
 from helpers.loss import cross_entropy as cross_entropy  # lessons find it here

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from helpers import ROOT
-from helpers.errors import command, say
+from helpers.commands import command, say
 from tools.lessons import everyone, name_others, named
 from tools.surroundings import jobs, share_cores, shut_out_others
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import nbformat
 
-from helpers.errors import ConfigError, say
+from helpers.commands import say
+from helpers.errors import ConfigError
 from pictures.progress import NOTEBOOKS, course, shipped
 
 

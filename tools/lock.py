@@ -8,7 +8,8 @@ import subprocess
 import sys
 
 from helpers import ROOT
-from helpers.errors import HelpersError, Options, command
+from helpers.commands import Options, command
+from helpers.errors import HelpersError
 
 SETTINGS = [
     "--quiet",

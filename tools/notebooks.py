@@ -25,7 +25,9 @@ import papermill
 from nbformat import NotebookNode
 
 from helpers import ROOT
-from helpers.errors import ConfigError, HelpersError, command, say, write
+from helpers.commands import command, say
+from helpers.errors import ConfigError, HelpersError
+from helpers.files import write
 from pictures import progress
 from tools import ledger, lessons, surroundings
 from tools.lessons import NOTEBOOKS

@@ -15,7 +15,8 @@ from PIL import Image, ImageChops, ImageSequence
 from torch import Tensor
 
 from helpers import ROOT, checkpoint
-from helpers.errors import Options, command, say, write
+from helpers.commands import Options, command, say
+from helpers.files import write
 from helpers.microscope import every_tensor
 from helpers.sampling import generate
 from pictures import plotting

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from helpers import ROOT, errors
+from helpers import ROOT, commands, files
 from pictures import host
 from tools.provenance import commit
 
@@ -46,7 +46,7 @@ def write(folder: str | Path, packed: Sequence[bytes] | None = None) -> list[Pat
         about = header(snapshot)["about"]
         path = folder / f"play-step-{about['step']}.js"
         entries.append({"step": about["step"], "loss": about["loss"], "file": path.name})
-        errors.write(path, f"exploreArrived({about['step']}, '{base64.b64encode(snapshot).decode()}');\n")
+        files.write(path, f"exploreArrived({about['step']}, '{base64.b64encode(snapshot).decode()}');\n")
         paths.append(path)
     filled = {
         "LINES": html.escape(summary(header(model))),
@@ -57,7 +57,7 @@ def write(folder: str | Path, packed: Sequence[bytes] | None = None) -> list[Pat
     page = (host.SOURCES / "play.html").read_text(encoding="utf-8")
     if packed is not None:
         page = SITE.sub("", page)
-    errors.write(folder / "play.html", re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match[1]], page))
+    files.write(folder / "play.html", re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match[1]], page))
     return [folder / "play.html", *paths]
 
 
@@ -116,14 +116,14 @@ def commit_packed(packed: Sequence[bytes]) -> None:
     for model in packed:
         about = header(model)["about"]
         compressed = gzip.compress(model, 9, mtime=0)
-        errors.write(PACKED / f"step-{about['step']:09}.gz", compressed)
-        errors.say(f"step {about['step']:>6,}  loss {about['loss']:.3f}  {len(compressed) / 1e6:.2f} MB")
+        files.write(PACKED / f"step-{about['step']:09}.gz", compressed)
+        commands.say(f"step {about['step']:>6,}  loss {about['loss']:.3f}  {len(compressed) / 1e6:.2f} MB")
 
 
 def main(arguments: list[str]) -> None:
     from helpers.presets import RUNS
 
-    parser = errors.Options(prog="python -m tools.play", description=__doc__.splitlines()[0])
+    parser = commands.Options(prog="python -m tools.play", description=__doc__.splitlines()[0])
     parser.add_argument("--run", help="folder of a run (default: build/runs/playground, for docs/play)")
     if run := parser.parse_args(arguments).run:
         pages = write(ROOT / "build" / "play", pack_run(Path(run)))
@@ -131,8 +131,8 @@ def main(arguments: list[str]) -> None:
         commit_packed(pack_run(RUNS / "playground"))
         pages = write(ROOT / "build" / "site")
     for path in pages:
-        errors.say(f"{path.relative_to(ROOT)}  {path.stat().st_size / 1e6:.2f} MB")
+        commands.say(f"{path.relative_to(ROOT)}  {path.stat().st_size / 1e6:.2f} MB")
 
 
 if __name__ == "__main__":
-    sys.exit(errors.command(main))
+    sys.exit(commands.command(main))

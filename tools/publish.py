@@ -15,7 +15,9 @@ from pathlib import Path
 import nbformat
 
 from helpers import ROOT
-from helpers.errors import ConfigError, command, say, write
+from helpers.commands import command, say
+from helpers.errors import ConfigError
+from helpers.files import write
 from tools.lessons import everyone, lessons
 
 GUARD = """import importlib.util

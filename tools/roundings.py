@@ -21,7 +21,8 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 from helpers import ROOT
-from helpers.errors import HelpersError, command, say
+from helpers.commands import command, say
+from helpers.errors import HelpersError
 from tools.surroundings import jobs, share_cores, shut_out_others
 
 # What each row sets. Without anything, OMP_NUM_THREADS is each process's share of the cores.

@@ -7,7 +7,8 @@ import sys
 from statistics import fmean
 
 from helpers import ROOT
-from helpers.errors import Options, command, write
+from helpers.commands import Options, command
+from helpers.files import write
 from helpers.tables import MEASURED, Line, column, read_table
 
 PICTURE = ROOT / "docs" / "surprise.svg"

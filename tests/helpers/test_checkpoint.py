@@ -14,7 +14,7 @@ import pytest
 import torch
 from run_folder import COUNTED, MUON, TODAY, end_of, stop_at
 
-from helpers import ROOT, checkpoint, errors, training
+from helpers import ROOT, checkpoint, files, training
 from helpers.checkpoint import (
     CHECKPOINT,
     best_run,
@@ -86,7 +86,7 @@ def test_a_save_that_is_cut_off_leaves_the_one_before(go, tmp_path, monkeypatch,
                 raise ZeroDivisionError
             return real(*arguments)
 
-        patch.setattr(errors.os, call, cut)
+        patch.setattr(files.os, call, cut)
         with pytest.raises(ZeroDivisionError):
             go()
     assert load(tmp_path / "run").step in (2, 4)

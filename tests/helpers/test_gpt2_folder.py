@@ -11,7 +11,8 @@ import torch
 from gpt2_formulas import CONFIGS, START, close, config_of, formulas, some_tokens, weights_of
 
 from helpers import gpt2
-from helpers.errors import CorpusError, RunError, command
+from helpers.commands import command
+from helpers.errors import CorpusError, RunError
 from helpers.sampling import generate, pieces
 
 

@@ -8,7 +8,7 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 from notebook_file import cells, tags
-from scheduling import COURSE
+from scheduling import shortened
 
 from helpers.data import BUNDLED_PLAY
 from tools.lessons import everyone, named
@@ -31,9 +31,8 @@ def kernel(path, tmp_path, monkeypatch):
 def code(path: Path) -> list[nbformat.NotebookNode]:
     """Its cells, with the trainings as short as `make test` has them."""
     found = cells(nbformat.read(path, as_version=4))
-    for setting, shorter in COURSE["shortened"].get(path.stem, {}).items():
-        for cell in found:
-            cell.source = cell.source.replace(setting, shorter)
+    for cell in found:
+        cell.source = shortened(cell.source, path.stem)
     return found
 
 

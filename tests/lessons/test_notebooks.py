@@ -11,7 +11,7 @@ from notebook_file import BY_NAME, LESSONS, cells, prose, run, tags
 from scheduling import COURSE, belongs
 
 from exercises import yours
-from helpers import ROOT, errors, training
+from helpers import ROOT, commands, training
 from helpers.errors import HelpersError, RunError
 from tools import notebooks as tools
 from tools.lessons import everyone, named
@@ -196,7 +196,7 @@ def test_it_runs_on_a_text_of_the_reader_s_own(name, settings, own_text, monkeyp
 def test_08_goes_on_with_a_run_of_the_command_and_09_writes_with_it(own_text, tmp_path, monkeypatch, capsys):
     """In a folder that is not the project's, on a text of the reader's, too shortly to warm up."""
     command = "--preset smoke --max-steps 3 --seed 5 --corpus own.txt --out run"
-    assert errors.command(training.main, command.split()) == 0
+    assert commands.command(training.main, command.split()) == 0
     capsys.readouterr()
     settings = own_text | {"preset": "smoke", "max_steps": 9, "seed": 5, "out_dir": "run"}
     others = tuple(cell.id for cell in cells(BY_NAME[NANOGPT]) if cell.id not in OWN_MODELS)

@@ -22,6 +22,15 @@ def test_links_of_the_pages_lead_to_files(page):
     assert all("://" in address or (page.parent / address).exists() for address in addresses)
 
 
+def test_contributing_names_every_module():
+    named = set(re.findall(r"`([\w/]+\*?)`", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
+    for house in ("helpers", "helpers/rooms", "pictures", "exercises", "tools"):
+        for module in (ROOT / house).glob("[a-z]*.py"):
+            name = module.stem
+            in_a_row = re.fullmatch(r"n\d\d", name) or (name.startswith("museum_") and "museum_*" in named)
+            assert name in named or in_a_row, module
+
+
 def test_the_readme_counts_the_steps_of_the_reader_s_gpt():
     assert len(STEPS) == 17 and "You write it in seventeen exercises, piece by piece" in README
 

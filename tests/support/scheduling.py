@@ -61,6 +61,13 @@ def belongs(nodeid: str, notebook: str) -> bool:
     return bool(re.search(rf"{names}|\[{number}[a-z]\b", nodeid))
 
 
+def shortened(source: str, notebook: str) -> str:
+    """A cell's source with the trainings as short as course.toml has them for tests."""
+    for setting, shorter in COURSE["shortened"].get(notebook, {}).items():
+        source = re.sub(rf"\b{re.escape(setting)}\b", shorter, source)
+    return source
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """What can't belong to the notebook isn't even imported."""
     if not config.getoption("--notebook") or collection_path.suffix != ".py":
@@ -73,11 +80,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
         others = [item for item in items if not any(belongs(item.nodeid, notebook) for notebook in notebooks)]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in others]
-    for name, changes in COURSE["shortened"].items():
-        cells = [item.cell for item in items if item.path.name == f"{name}.ipynb"]
-        for setting, shorter in changes.items():
-            for cell in cells:
-                cell.source = cell.source.replace(setting, shorter)
+    for item in items:
+        if item.path.stem in COURSE["shortened"]:
+            item.cell.source = shortened(item.cell.source, item.path.stem)
     items.sort(key=place_of)  # what is equally long keeps its order
 
 

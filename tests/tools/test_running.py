@@ -15,7 +15,8 @@ from ipykernel.ipkernel import IPythonKernel
 from notebook_file import write_notebook
 
 from helpers import ROOT
-from helpers.errors import ConfigError, HelpersError, command
+from helpers.commands import command
+from helpers.errors import ConfigError, HelpersError
 from tools import ledger, notebooks, site
 
 SETTINGS = """\
@@ -139,7 +140,7 @@ def test_a_stop_ends_all_at_once_and_keeps_the_last_run(tmp_path):
         "print('step  0  train 1')\nimport time\ntime.sleep(600)",
     )
     program = (
-        "from pathlib import Path; from tools import notebooks as n; from helpers.errors import command;"
+        "from pathlib import Path; from tools import notebooks as n; from helpers.commands import command;"
         f"n.ROOT = Path({str(clone)!r}); n.NOTEBOOKS, n.BUILD = n.ROOT / 'notebooks', n.ROOT / 'build';"
         "command(n.main, ['run'])"
     )

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from helpers import ROOT
-from helpers.errors import command
+from helpers.commands import command
 from tools.surroundings import share_cores, shut_out_others
 
 LAB = Path(__file__).parent

@@ -14,7 +14,8 @@ import tempfile
 from pathlib import Path
 from urllib.parse import unquote
 
-from helpers.errors import HelpersError, reason
+from helpers.commands import reason
+from helpers.errors import HelpersError
 from tools.site import pages
 
 

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 from helpers import ROOT
-from helpers.errors import HelpersError, command, say
+from helpers.commands import command, say
+from helpers.errors import HelpersError
 from tools import site
 
 

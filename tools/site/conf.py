@@ -13,7 +13,7 @@ from tools.publish import home_page, repository
 
 HERE = Path(__file__).parent
 CARD = ROOT / "docs" / "play.png"
-DEFAULT = "Ten lessons from a single dot product to a small GPT that you have written yourself"
+DEFAULT = "From a single dot product to a small GPT that you have written yourself"
 ADDRESS = home_page(repository(ROOT))
 
 project = html_title = "From dot products to nanoGPT"

@@ -18,8 +18,10 @@ import torch
 from tqdm import tqdm
 
 from helpers import ROOT
+from helpers.commands import command
 from helpers.data import TINY, Corpus, load_corpus
-from helpers.errors import ConfigError, RunError, command, write
+from helpers.errors import ConfigError, RunError
+from helpers.files import write
 from helpers.rooms import parts
 from helpers.rooms.museum_curves import Museum
 from helpers.rooms.study import GPTStudy, Study

@@ -3,8 +3,8 @@
 python -m tools.studies far
 """
 
+from helpers.commands import Options, say
 from helpers.data import load_corpus, split
-from helpers.errors import Options, say
 from helpers.rooms import extrapolation
 from helpers.tables import Line
 from tools.studies import networks

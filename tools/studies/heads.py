@@ -15,8 +15,9 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor, nn
 
+from helpers.commands import Options, say
 from helpers.data import CharTokenizer, load_corpus, split
-from helpers.errors import Options, say, write
+from helpers.files import write
 from helpers.gpt import GPT, attention_maps
 from helpers.loss import evaluate
 from helpers.presets import PRESETS

@@ -9,8 +9,9 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from helpers import ROOT, checkpoint, presets, training
+from helpers.commands import say
 from helpers.data import CharTokenizer, load_corpus, split
-from helpers.errors import say, write
+from helpers.files import write
 from helpers.gpt import GPT
 from helpers.optim import make_optimizer
 from helpers.tables import MEASURED, Line, csv_table

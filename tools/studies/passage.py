@@ -6,8 +6,8 @@ The run is kept in build/runs/counted-seed-21, goes on where it was stopped, and
 it has ended.
 """
 
+from helpers.commands import Options
 from helpers.counted import CountedGPT
-from helpers.errors import Options
 from helpers.rooms.guessers import gains_over_counts, kind_of
 from tools.studies import networks
 

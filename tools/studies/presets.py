@@ -17,11 +17,11 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from helpers import checkpoint, errors, training
+from helpers import checkpoint, commands, files, training
 from helpers.checkpoint import is_run
+from helpers.commands import Options, say
 from helpers.counting import KneserNey
 from helpers.data import CharTokenizer, Corpus, first_to_validate, load_corpus, split
-from helpers.errors import Options, say
 from helpers.gpt import GPT
 from helpers.loss import evaluate
 from helpers.optim import has_bfloat16
@@ -49,13 +49,13 @@ def main(arguments: list[str]) -> None:
         folders = {seed: run_folder(preset, choose_preset(preset, seed=seed), corpus) for seed in SEEDS[preset]}
         for seed, folder in folders.items():
             resume = ["--resume"] if is_run(folder) else []
-            if status := errors.command(
+            if status := commands.command(
                 training.main,
                 ["--preset", preset, "--seed", str(seed), "--out", str(folder), *resume],
             ):
                 sys.exit(status)  # why, has been said
-        errors.write(MEASURED / f"{preset}.txt", account(folders, corpus, counts=preset == "counted"))
-        errors.write(MEASURED / f"{preset}.csv", curve(folders[SEEDS[preset][0]], corpus))
+        files.write(MEASURED / f"{preset}.txt", account(folders, corpus, counts=preset == "counted"))
+        files.write(MEASURED / f"{preset}.csv", curve(folders[SEEDS[preset][0]], corpus))
         say(f"stored in {MEASURED / preset}.txt and .csv")
 
 

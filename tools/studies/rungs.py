@@ -8,9 +8,9 @@ import platform
 import nbformat
 import torch
 
-from helpers import ROOT, errors
+from helpers import ROOT, files
+from helpers.commands import Options, say
 from helpers.data import load_corpus
-from helpers.errors import Options, say
 from helpers.tables import MEASURED, csv_table
 from tools.provenance import made_by
 
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> None:
         for rung, (loss, text, *_) in names["rungs"].items():
             sizes = names["measured"][rung]
             lines.append({"rung": rung, "seed": seed, **sizes, "loss": round(loss, 4), "writes": text})
-    errors.write(MEASURED / "rungs.csv", csv_table(lines, provenance()))
+    files.write(MEASURED / "rungs.csv", csv_table(lines, provenance()))
     say(f"stored {len(lines)} rows in notebooks/measured/rungs.csv")
 
 

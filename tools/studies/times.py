@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from helpers.attention import MultiHeadAttention, attention
-from helpers.errors import Options, say, write
+from helpers.commands import Options, say
+from helpers.files import write
 from helpers.gpt import one_thread
 from helpers.tables import MEASURED, Line, csv_table
 from tools.provenance import made_by
