@@ -71,7 +71,7 @@ def learn(
 ) -> Training | None:
     """Your GPT, trained by your loop on `text` with the sizes of `laptop`, beside our curve.
 
-    It ends after so many seconds, wherever it is then. Its weights are kept beside your file, and
+    It ends after this many seconds, wherever it is then. Its weights are kept beside your file, and
     so is a page to show, my_gpt.html. Where something is missing, raises or makes no sense, one
     sentence says so.
     """

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-HAND = 24  # so many numbers can be checked by hand: they are small integers
+HAND = 24  # a table of at most this many numbers can be checked by hand: they are small integers
 RISING = (2, 3, 4, 5, 6, 7, 8)
 FALLING = (3, 2, 5, 1, 4, 2, 1)
 

@@ -69,7 +69,7 @@ class Exercise:
         them, the smallest first, where they are no tables of numbers.
     prepare: makes the inputs that are handed over of those in the line.
     gives: what the parts of a tuple are called.
-    scales: the first input comes so many times as large, too.
+    scales: also tested with the first input this many times as large.
     mistakes: a sentence for each wrong answer, which is a function or options of the reference.
     broken: of a repair, a hint, and the function that the notebook shows.
     hints: of several values, a sentence for each, told where it is the first that is wrong.

@@ -34,7 +34,7 @@ exercise(
 
 
 def batch(tokens: Tensor, starts: Tensor, T: int, later: tuple[int, ...] = (0, 1)) -> Tensor:
-    """Windows that begin so many places after `starts`."""
+    """Windows that begin this many places after `starts`."""
     inside = starts[:, None] + torch.arange(T)
     return torch.stack([tokens[inside + places] for places in later])
 
@@ -231,7 +231,7 @@ exercise(
 V, T, B, STEPS = 20, 7, 6, 150
 
 
-class Pupil(GPT):
+class RecordingGPT(GPT):
     """A GPT that looks at how it is taught, by a text in which each token occurs once: 0, 1, 2, ..."""
 
     def __init__(self):
@@ -318,7 +318,7 @@ class Pupil(GPT):
 @built("8g", "a function")  # Teach it
 def training(my_train: Any) -> None:
     """my_train(model, tokens, steps, batch_size, report) teaches the model."""
-    pupil, tokens = Pupil().eval(), torch.arange(V)
+    pupil, tokens = RecordingGPT().eval(), torch.arange(V)
     my_train(pupil, tokens, STEPS, B, pupil.report)
     losses = pupil.losses
     must(

@@ -165,7 +165,7 @@ Writer = Callable[..., Tensor]
 Author = Callable[[int, int], nn.Module]  # makes a model of this vocab_size and context_length
 
 
-def knowing(model: nn.Module, T: int, next_logits: Callable[[Tensor], Tensor]) -> Any:
+def scripted_model(model: nn.Module, T: int, next_logits: Callable[[Tensor], Tensor]) -> Any:
     """The model, with logits made of all that it has read, for the last place; others get nonsense.
 
     It notes what it is given (`read`) and what it then has before it (`windows`). With a cache, that
@@ -242,7 +242,7 @@ def shows_the_end(my_write: Writer, author: Author, cached: bool = False) -> Non
     """
     T = 6
     for length, n in ((3, 4), (1, 14), (11, 5), (2, 0)):
-        model = knowing(author(9, T), T, certain)
+        model = scripted_model(author(9, T), T, certain)
         text = text_of(my_write, model, [t % 9 for t in range(length)], n)
         if len(model.windows) < n:
             raise WrongError(f"it asks the model {len(model.windows)} times to write {n} tokens")
@@ -309,7 +309,7 @@ def draws_by_the_odds(my_write: Writer, author: Author) -> None:
     """Tokens come as often as they should, and those outside of the nucleus never."""
 
     def drawn(n: int, *settings: float) -> Tensor:
-        model = knowing(author(len(LOGITS), 2), 2, lambda window: LOGITS)
+        model = scripted_model(author(len(LOGITS), 2), 2, lambda window: LOGITS)
         return text_of(my_write, model, [1], n, *settings)[1:]
 
     for name, parameter in inspect.signature(my_write).parameters.items():

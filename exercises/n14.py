@@ -130,7 +130,7 @@ def added(
     gradient: Callable[..., Tensor],
     least: int = 1,
 ) -> Tensor:
-    """The gradients of parts with so many letters at least, by weights that may be wrong."""
+    """The gradients of parts of at least this many letters, by weights that may be wrong."""
     pieces = zip(x.tensor_split(parts), y.tensor_split(parts), strict=True)
     counted = [(a, b) for a, b in pieces if real_letters(b) >= least]
     return sum(weight(b) * gradient(a, b) for a, b in counted) / sum(weight(b) for _, b in counted)

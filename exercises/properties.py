@@ -43,7 +43,7 @@ def made(answer: Callable[..., Any], sizes: dict[str, Any]) -> nn.Module:
 
 
 def given(module: nn.Module, x: Tensor, width: int) -> Tensor:
-    """What it gives for x (B, T, ...): so many numbers for each word."""
+    """What it gives for x (B, T, ...): this many numbers for each word."""
     copy = x.clone()
     shape, expected = tuple(x.shape), (*x.shape[:2], width)
     try:

@@ -24,7 +24,7 @@ from helpers.optim import Optimizer, TrainConfig
 CHECKPOINT = "checkpoint.pt"  # what torch.save writes, then the 64 hex digits of its SHA-256
 # For people; of a run, nothing is read from them but its sample.
 VIEWS = ("config.json", "history.json", "tokenizer.json", "sample.txt")
-# What a resume may set otherwise than the run had it.
+# Settings that a resume may change.
 MAY_CHANGE = ("max_steps", "warmup_steps", "accumulate", "device", "compile")
 # What a setting is in a run that was saved before there was such a setting.
 DEFAULTS = {
@@ -274,7 +274,7 @@ def was_launched_now(folder: Path) -> bool:
 
 
 def is_trained(folder: Path, corpus_sha256: str, config: GPTConfig, steps: int) -> bool:
-    """Whether `folder` holds a finished run of so many updates, of this model on this corpus."""
+    """Whether `folder` holds a finished run of at least this many updates, of this model on this corpus."""
     try:
         run = load(folder)
     except RunError:

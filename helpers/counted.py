@@ -154,8 +154,9 @@ def build_gpt(config: GPTConfig) -> GPT:
 
 
 def config_of(sizes: dict[str, Any]) -> GPTConfig:
-    """A config from its fields by name: the first kind that has them all."""
-    for kind in (GPTConfig, ModernConfig):
+    """A config from its fields by name: the first kind that has them all. ConfigError if none has."""
+    for kind in (GPTConfig, ModernConfig, CountedConfig):
         if sizes.keys() <= {field.name for field in fields(kind)}:
             return kind(**sizes)
-    return CountedConfig(**sizes)
+    unknown = min(sizes.keys() - {field.name for field in fields(CountedConfig)})
+    raise ConfigError(f"no GPT here has a setting {unknown}: it is one of another version of this project")

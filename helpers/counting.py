@@ -27,7 +27,7 @@ from torch import Tensor
 # Two ways to count a letter after a context: how often; how many letters stood before both.
 OCCURRENCES, NEIGHBOURS = 0, 1
 UNSEEN, TOO_EARLY = -1, -2  # in place of a context's number
-LARGEST_TABLE = 4_000_000  # numbers, each way
+LARGEST_TABLE = 4_000_000  # entries of a table that is kept whole; larger ones are looked up
 # A count gives away at least this much: else what was never seen would be impossible.
 LEAST = 0.1
 

@@ -116,7 +116,7 @@ def broadcast(value: Any) -> Any:
 
 
 def refuse_differences(settings: dict[str, Any]) -> None:
-    """ConfigError when another process was started otherwise: one machine may lack the text."""
+    """ConfigError when another process was started with other settings: one machine may lack the text."""
     mine = settings | {"device": ""}
     for name, leaders in broadcast(mine).items():
         if total(torch.tensor(float(mine.get(name) != leaders))):

@@ -104,7 +104,7 @@ def ordinal(place: int) -> str:
 
 # ---------------------------------------------------------------- where it looks
 def grow(word: str, film: Mapping[int, Float[Tensor, "T S"]]) -> None:
-    """All weights of a word that is written backwards, after so many steps of training each."""
+    """All weights of a word that is written backwards, after this many steps of training each."""
     _, axes = figure(3 * len(film), 3.1, columns=len(film))
     for (steps, weights), ax in zip(film.items(), axes, strict=True):
         places(ax, word, weights, f"after {steps:,} steps")
@@ -248,7 +248,7 @@ def length_costs(lines: Sequence[Line]) -> None:
 def right_at(
     length: int, lines: Sequence[Line], budgets: Sequence[int] = (1000, 4000, 16000), rate: float = 0.01
 ) -> None:
-    """Print how many letters are right in words of so many, by network and training, for states of 48 numbers."""
+    """Print how many letters are right in words of each length, by network and training, for states of 48 numbers."""
     for network in ("attention", "one vector"):
         for steps in budgets:
             wanted = (network, 48, steps, rate)
@@ -259,7 +259,7 @@ def right_at(
 
 
 def fading(effect: Callable[[float, int], float]) -> None:
-    """How much of a first letter is left after so many: 0c's answer as a picture, once there is one."""
+    """How much of a first letter is left after each number of letters: 0c's answer as a picture, once there is one."""
     if effect(0.5, 1) is None:
         return
     T = list(range(1, 41))

@@ -115,7 +115,7 @@ class _Halves(Canvas):
 
 # ---------------------------------------------------------------- the ring, and two lanes
 def circle(workers: int, turns: Sequence[int], after: Callable[[int], Int64[Tensor, "N N"]]) -> None:
-    """Workers in a circle with a gradient in as many parts each, after so many turns.
+    """Workers in a circle with a gradient in as many parts each, after this many turns.
 
     `after(turn)` says of how many gradients each worker's part (N, N) is the sum. Parts have a
     colour each, the fuller the more are in it; an arrow carries the part that is sent next.

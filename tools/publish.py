@@ -34,7 +34,7 @@ FETCH = """    import sys
     %pip install --quiet --editable ./{name}
     sys.path.insert(0, "{name}")"""
 MARK = "<!-- badges, written by tools.publish -->"
-DOORS = "<!-- doors, written by tools.publish -->"
+OPEN_LINKS = "<!-- links to open it, written by tools.publish -->"
 
 
 def repository(root: Path) -> str:
@@ -58,7 +58,7 @@ def guard(repo: str) -> str:
     return GUARD + (FETCH.format(repo=repo, name=repo.split("/")[1]) if repo else ALONE)
 
 
-def doors(repo: str, name: str) -> dict[str, str]:
+def open_links(repo: str, name: str) -> dict[str, str]:
     """Where a notebook of the project can be opened without installing anything."""
     return {
         "Colab": f"https://colab.research.google.com/github/{repo}/blob/main/{name}",
@@ -73,7 +73,7 @@ def notebook(text: str, name: str, repo: str) -> str:
         if cell.id == "helpers":
             cell.source = guard(repo)
     first = content.cells[0]
-    links = "".join(f" · [{label}]({address})" for label, address in doors(repo, name).items())
+    links = "".join(f" · [{label}]({address})" for label, address in open_links(repo, name).items())
     links += f" · [figures to touch]({home_page(repo)}/{name.removeprefix('notebooks/').removesuffix('.ipynb')}.html)"
     way = re.compile(r"^(\[All notebooks\].*?)(?: · \[Colab\]\(.*)?$", re.M)
     first.source = way.sub(lambda match: match[1] + links, first.source)
@@ -89,14 +89,14 @@ def pyproject(text: str, repo: str) -> str:
 def readme(text: str, repo: str) -> str:
     home = f"https://github.com/{repo}"
     badges = [f"[![tests]({home}/actions/workflows/ci.yml/badge.svg)]({home}/actions)"]
-    for label, address in doors(repo, lessons()[0].relative_to(ROOT).as_posix()).items():
+    for label, address in open_links(repo, lessons()[0].relative_to(ROOT).as_posix()).items():
         badges.append(f"[![open in {label}](https://img.shields.io/badge/open%20in-{label}-blue)]({address})")
     text = re.sub(rf"{re.escape(MARK)}\n.*\n\n", "", text)
     head, _, rest = text.partition("\n\n")
     text = f"{head}\n\n{MARK}\n{' '.join(badges)}\n\n{rest}"
     name, site = repo.split("/")[1], home_page(repo)
     play = f"**[Play with it]({site}/play.html)** · **[read it]({site}/)** · **[run it](#run-it)**"
-    text = re.sub(rf"({re.escape(DOORS)}\n).*", rf"\g<1>{play}", text)
+    text = re.sub(rf"({re.escape(OPEN_LINKS)}\n).*", rf"\g<1>{play}", text)
     return re.sub(r"^git clone .*$", f"git clone {home} && cd {name}", text, count=1, flags=re.M)
 
 

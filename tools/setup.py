@@ -2,7 +2,7 @@
 
 `make` calls this before everything. A stamp in .venv says which folder, Python and lists it was made
 for; when that is still so, nothing happens. Where the clone has been renamed or copied, or its
-Python replaced, .venv is made anew: its programs name both. So it is where the reader has asked for
+Python replaced, .venv is made anew: its programs name both. The same happens where the reader has asked for
 this Python (`... asked`) and .venv has another.
 """
 

@@ -25,7 +25,7 @@ def book_of(text: str) -> set[str]:
     return set(re.findall(r"\w{3,}", text.lower()))
 
 
-def words_of(text: str, begin: int) -> list[str]:
+def words_after(text: str, begin: int) -> list[str]:
     """The words of three letters or more behind the first `begin` letters, in small letters.
 
     One that began before, and one that may go on behind the end, are left out.
@@ -36,7 +36,7 @@ def words_of(text: str, begin: int) -> list[str]:
 
 def found_and_different(texts: Iterable[str], begin: int, book: set[str]) -> tuple[float, int]:
     """The share of their words that stand in the `book`, and how many different ones do, in all texts together."""
-    words = [word for text in texts for word in words_of(text, begin)]
+    words = [word for text in texts for word in words_after(text, begin)]
     found = [word for word in words if word in book]
     return len(found) / max(1, len(words)), len(set(found))
 

@@ -123,7 +123,7 @@ def trained(
 @one_thread()
 @torch.no_grad()
 def accuracy(model: Copier, length: int) -> float:
-    """The share of letters that are right, in 500 words of so many letters."""
+    """The share of letters that are right, in 500 words of this many letters."""
     generator = torch.Generator().manual_seed(length)
     words = torch.randint(A, (500, length), generator=generator)
     return (model(words).argmax(dim=-1) == words.flip(1)).float().mean().item()

@@ -31,7 +31,7 @@ FIRST_CHOOSING_SEED = 1001  # seeds that choose are others than those that are r
 
 
 class VariantRun(NamedTuple):
-    """One training: so many steps of a variant at a learning rate, and what it is for."""
+    """One training: this many steps of a variant at a learning rate, and what it is for."""
 
     steps: int
     variant: str

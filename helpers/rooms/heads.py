@@ -15,7 +15,7 @@ Head = tuple[int, int]  # layer and head, both from 0
 
 
 def looks_back(model: GPT, tokens: Integer[Tensor, "N"], letters: int = 1) -> Float[Tensor, "L H"]:
-    """What share of its attention each head spends on the place so many letters back, over the first 48 windows."""
+    """What share of its attention each head spends on the place this many letters back, over the first 48 windows."""
     T = model.config.context_length
     x = tokens[: len(tokens) // T * T].view(-1, T)[:48].long()
     maps = attention_maps(model, x.to(next(model.parameters()).device))
@@ -32,7 +32,7 @@ def loss_without(model: GPT, tokens: Integer[Tensor, "N"], heads: Iterable[Head]
 
 @contextmanager
 def made_to_look_back(model: GPT, layer: int, head: int, letters: int = 1) -> Iterator[None]:
-    """Inside, a head's map is made by hand: at every place it reads the one so many letters back, and nothing else.
+    """Inside, a head's map is made by hand: at every place it reads the one this many letters back, and nothing else.
 
     The first places, which have none, read the first. With this a guess about a head can be tested: if it is all that
     the head does, the loss stays.

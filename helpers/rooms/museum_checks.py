@@ -33,7 +33,7 @@ def random_letters(*shape: int, seed: int = 0, V: int = V) -> Tensor:
     return torch.randint(V, shape, generator=torch.Generator().manual_seed(seed))
 
 
-def wide_awake(kind: Kind) -> Program:
+def with_large_weights(kind: Kind) -> Program:
     """A program whose matrices, but for the tables of letters and places, are large enough to
     matter.
     """
@@ -107,7 +107,7 @@ def by_heart(kind: Kind) -> None:
 @check("no letter sees the future")
 @torch.no_grad()
 def no_future(kind: Kind) -> None:
-    program = wide_awake(kind)
+    program = with_large_weights(kind)
     tokens, others = random_letters(2, T), random_letters(2, T, seed=3)
     before = program(tokens)
     for t in range(0, T - 1, 5):
@@ -121,7 +121,7 @@ def no_future(kind: Kind) -> None:
 @check("no letter sees the future, however large the scores")
 @torch.no_grad()
 def no_future_loud(kind: Kind) -> None:
-    program = wide_awake(kind)
+    program = with_large_weights(kind)
     for block in program.blocks:
         block.query.weight *= 1e5
     tokens, others = random_letters(2, T), random_letters(2, T, seed=3)
@@ -135,7 +135,7 @@ def no_future_loud(kind: Kind) -> None:
 @check("a text means the same, however it goes on")
 @torch.no_grad()
 def same_beginning(kind: Kind) -> None:
-    program = wide_awake(kind)
+    program = with_large_weights(kind)
     tokens = random_letters(1, T)
     whole = program(tokens)
     for t in (5, 8, 24, 47):
@@ -149,7 +149,7 @@ def same_beginning(kind: Kind) -> None:
 @check("a text alone is the same text padded in a batch")
 @torch.no_grad()
 def row_alone(kind: Kind) -> None:
-    program = wide_awake(kind)
+    program = with_large_weights(kind)
     tokens, real = random_letters(2, 12), torch.ones(2, 12, dtype=torch.bool)
     real[1, :7] = False  # the second text is shorter, and padded on the left
     together = program(tokens, real)
@@ -200,7 +200,7 @@ def in_half(kind: Kind) -> None:
 # ---------------------------------------------------------------- gradients and updates
 @check("gradients are numbers, also of padded and of empty texts")
 def finite(kind: Kind) -> None:
-    program = wide_awake(kind).train()
+    program = with_large_weights(kind).train()
     tokens = random_letters(2, 12)
     real = torch.ones(2, 12, dtype=torch.bool)
     real[1, :7] = False
@@ -292,7 +292,7 @@ def exams_agree(kind: Kind) -> None:
 
 @check("the mark doesn't depend on the size of a batch")
 def batch_size(kind: Kind) -> None:
-    program = wide_awake(kind)
+    program = with_large_weights(kind)
     texts = [random_letters(length, seed=length) for length in (3, 40, 5, 6, 44, 9)]
     marks = [program.evaluate(texts, batch) for batch in (1, 2, 6)]
     demand(
@@ -314,9 +314,9 @@ def cut_off(kind: Kind) -> None:
 
 @check("one text knows nothing of the last one")
 def alone(kind: Kind) -> None:
-    program = wide_awake(kind)
+    program = with_large_weights(kind)
     first, second = random_letters(5), random_letters(5, seed=1)
-    fresh = wide_awake(kind).write(second, 8)
+    fresh = with_large_weights(kind).write(second, 8)
     program.write(first, 8)
     demand(
         torch.equal(program.write(second, 8), fresh),

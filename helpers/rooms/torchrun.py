@@ -92,7 +92,7 @@ def _place(log: Path) -> tuple[int, int, bool]:
 
 
 def until(happened: Callable[[], bool], seconds: float = 60) -> None:
-    """Wait until `happened()`. RunError after so many seconds."""
+    """Wait until `happened()`. RunError after this many seconds."""
     deadline = time.monotonic() + seconds
     while not happened():
         if time.monotonic() > deadline:

@@ -16,7 +16,7 @@ export const svg = (tag, attributes = {}, ...children) =>
 
 export const button = (text, onclick, more = {}) => html("button", { type: "button", onclick, ...more }, text);
 
-// What one does with a mouse, in the words of a finger where there is no mouse.
+// An instruction for a mouse, in the words for a finger where there is no mouse.
 export function byHand(text) {
   if (!matchMedia("(hover: none)").matches) return text;
   return text.replace(/\bpoint at\b|\bclick\b/gi, (word) => (/^[A-Z]/.test(word) ? "Tap" : "tap"));

@@ -20,7 +20,7 @@ import { many, number } from "./play/words.js";
 import { random } from "./sampling.js";
 
 const SECTIONS = [stage, ruler, next, learning, attention, residual, lens, surprise, cache, breaking];
-// What the page writes unasked: so many letters, with these dice, chosen from a hundred as what makes one read on.
+// What the page writes unasked: this many letters, with these dice, chosen from a hundred as what makes one read on.
 // It stops inside a word, where it is not sure of the next letter.
 const UNASKED = { letters: 57, dice: 15 };
 

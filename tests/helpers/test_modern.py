@@ -122,7 +122,7 @@ def test_a_config_is_todays_as_soon_as_it_names_a_change():
     assert type(config_of(SIZES)) is GPTConfig and type(build_gpt(config_of(SIZES))) is GPT
     todays = config_of({**SIZES, "rotary": True})
     assert todays == ModernConfig(**SIZES, rotary=True) and type(build_gpt(todays)) is ModernGPT
-    with pytest.raises(TypeError, match="unexpected keyword argument 'rotery'"):
+    with pytest.raises(ConfigError, match="no GPT here has a setting rotery"):
         config_of({**SIZES, "rotery": True})
 
 

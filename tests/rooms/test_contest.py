@@ -27,7 +27,7 @@ def test_a_book_holds_its_words_of_three_letters_in_small_letters():
     ("nightingale sings.", ["sings"]),  # it began before
 ])  # fmt: skip
 def test_words_are_those_that_lie_wholly_behind_the_beginning(text, words):
-    assert contest.words_of(text, begin=3) == words
+    assert contest.words_after(text, begin=3) == words
 
 
 def test_the_share_counts_every_word_and_the_different_ones_count_once():

@@ -154,10 +154,10 @@ def test_the_first_page_lists_the_lessons_and_how_each_fared(site):
     assert rows[0] == ["01", "1 < 2 and `two` Why this |that?", "Half an hour", "not run yet"]
     assert rows[1] == ["02", "B", "", "ZeroDivisionError: by <zero> , 7 s, 2026-01-02 03:04"]
     assert "so it <is>" in index.article.text
-    door = index.select_one('.doors a[href="#run-it"]')
+    button = index.select_one('.buttons a[href="#run-it"]')
     section = index.select_one("section#run-it")
     assert (
-        door
+        button
         and "git clone here\nmake lab" in section.text
         and "It takes make." in section.text
         and section.p.a["href"].endswith("h.toml")

@@ -223,8 +223,8 @@ class Stage:
             stored = "Not run here yet: these are the stored results."
             lines.append(f"Its last run: {run}." if ran else stored)
         if self.repository:
-            doors = publish.doors(self.repository, name).items()
-            links = [f'<a href="{url}">open in {place}</a>' for place, url in doors]
+            elsewhere = publish.open_links(self.repository, name).items()
+            links = [f'<a href="{url}">open in {place}</a>' for place, url in elsewhere]
             lines.append(f"Elsewhere: {', '.join(links)}.")
         paragraphs = "\n".join(f"<p>{line}</p>" for line in lines)
         return f'<div class="run-this">\n{paragraphs}\n</div>'
@@ -279,14 +279,14 @@ class Stage:
         text = readme.read_text(encoding="utf-8") if readme.exists() else ""
         commands = re.search(r"^```\n(git clone .+?)\n```\n\n(.+?)\n\n", text, re.M | re.S)
         results = [run.result for run in (self.runs or {}).values() if run.result]
-        doors = [f'<a href="{pages[path]}.html">Start with {short(path.stem)}</a>' for path in list(lessons)[:1]]
-        doors += ['<a href="play.html">See inside the model</a>'] if self.play else []
-        doors += ['<a href="#run-it">Run it</a>'] if commands else []
+        buttons = [f'<a href="{pages[path]}.html">Start with {short(path.stem)}</a>' for path in list(lessons)[:1]]
+        buttons += ['<a href="play.html">See inside the model</a>'] if self.play else []
+        buttons += ['<a href="#run-it">Run it</a>'] if commands else []
         parts = ["# From dot products to nanoGPT", f'<p class="lead">{LEAD}</p>']
         if self.play:
             says = "A small GPT writes, and a button takes one of its habits away."
             parts.append(f'<iframe class="play-head" src="play.html?head" title="{says}"></iframe>')
-        parts.append(f'<p class="doors">{" ".join(doors)}</p>')
+        parts.append(f'<p class="buttons">{" ".join(buttons)}</p>')
         if lessons:
             parts.append(f'## The lessons\n\n<div class="rows lessons">\n\n{self.lesson_table(lessons)}\n\n</div>')
         if commands:

@@ -3,7 +3,7 @@
 The table grows in build/studies/, a line for every run that ends. After a Ctrl-C, a kill or a power
 cut the same command makes only the runs that are missing; when all are there, the table moves to
 notebooks/measured/. With --extend, a study that has got more runs keeps those of its stored table, and
-the table says of which commit they are. (Is the code of the old runs still the same? Then it may.)
+the table says of which commit they are: it may, as long as the code of the old runs is the same.
 """
 
 import argparse

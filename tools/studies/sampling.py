@@ -166,8 +166,8 @@ def written(
 
 def counted(texts: list[str]) -> dict[str, float]:
     """What the table says of the texts' words."""
-    words = [word for text in texts for word in contest.words_of(text, BEGIN)]
-    new = [word for text in texts for word in contest.words_of(text, BEGIN) if word not in text[:BEGIN].lower()]
+    words = [word for text in texts for word in contest.words_after(text, BEGIN)]
+    new = [word for text in texts for word in contest.words_after(text, BEGIN) if word not in text[:BEGIN].lower()]
     found = [word for word in words if word in book()]
     grams = [text[i : i + 4] for text in texts for i in range(BEGIN, len(text) - 3)]
     return {

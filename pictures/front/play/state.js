@@ -130,7 +130,7 @@ export class State {
     return this.timer !== 0;
   }
 
-  // It would go on for ever: after so many letters it stops, with a note.
+  // It would go on for ever: after this many letters it stops, with a note.
   write(left = 600, after = "600 letters: “Continue” writes more.") {
     const tick = () => {
       if (left-- > 0) {
