@@ -6,7 +6,7 @@ second, and what is reported is measured on the third, the validation split, wit
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -140,22 +140,13 @@ class Comparison(GPTStudy):
 
     def _choose(self, by_run: dict[VariantRun, Line], steps: int, name: str) -> tuple[float | None, list[VariantRun]]:
         """A variant's best rate, or None while it is unknown; and the runs that find it."""
-        rates = list(self.variants[name].rates or self.rates)
         seeds = range(FIRST_CHOOSING_SEED, FIRST_CHOOSING_SEED + self.choosing_seeds)
-        metric = self.metric(name)
-        while len(rates) > 1:
-            runs = [VariantRun(steps, name, rate, seed, CHOOSE) for rate in rates for seed in seeds]
-            if not all(run in by_run for run in runs):
-                return None, runs
-            losses = {}
-            for rate in rates:
-                losses[rate] = sum(by_run[run][metric] for run in runs if run.rate == rate)
-            best = min(rates, key=losses.__getitem__)
-            rate = next_rate(rates, best)
-            if rate is None:
-                return best, runs
-            rates.append(rate)  # last, so that the order of the others stays
-        return rates[0], []
+        losses = {run: line[self.metric(name)] for run, line in by_run.items()}
+
+        def runs_at(rate: float) -> list[VariantRun]:
+            return [VariantRun(steps, name, rate, seed, CHOOSE) for seed in seeds]
+
+        return choose_rate(self.variants[name].rates or self.rates, runs_at, losses)
 
     def is_known(self, run: VariantRun) -> bool:
         return run.rate is not None
@@ -172,6 +163,24 @@ class Comparison(GPTStudy):
             rate = str(rates[steps, row])
             rows.append([steps, row, rate, f"{damage.mean:+.3f}", interval, damage.says])
         return tables.table(["steps", "changed", "rate", "damage", "95 % interval", "verdict"], rows)
+
+
+def choose_rate(
+    rates: Sequence[float], runs_at: Callable[[float], list[Any]], losses: Mapping[Any, float]
+) -> tuple[float | None, list[Any]]:
+    """The best rate, or None while it is unknown; and the runs that find it: those of `rates`, then of others."""
+    if len(rates) == 1:
+        return rates[0], []
+    tried = {rate: runs_at(rate) for rate in rates}
+    while True:
+        runs = [run for some in tried.values() for run in some]
+        if not all(run in losses for run in runs):
+            return None, runs
+        best = min(tried, key=lambda rate: sum(losses[run] for run in tried[rate]))
+        rate = next_rate(tried, best)
+        if rate is None:
+            return best, runs
+        tried[rate] = runs_at(rate)  # last, so that the order of the others stays
 
 
 def next_rate(rates: Iterable[float], best: float) -> float | None:

@@ -30,6 +30,7 @@ from tools.provenance import made_by
 from tools.studies import far, heads, passage, presets, rungs, times
 from tools.studies.asking import Mirrors, Root
 from tools.studies.claims import Claims
+from tools.studies.law import Law
 from tools.studies.many_heads import HeadsWorth, TwoQuestions
 from tools.studies.masks import Masks
 from tools.studies.norms import Norms
@@ -53,6 +54,7 @@ STUDIES: dict[str, Study] = {
     "sampling": Sampling(),
     "norms": Norms(),
     "replacing": Replacing(),
+    "law": Law(),
 }
 # Programs of their own, which keep a training, or nothing, and store their table at the end.
 SCRIPTS = {
