@@ -47,7 +47,7 @@ class InQuarters(Program):
 
 # Faults that can be seen, or not, while a text is learned, and how many updates each gets.
 SHOWN: dict[type[Program], tuple[int, ...]] = {
-    Program: (300, 1200),
+    Program: (300, 1200, 4800),
     faults.LoudTable: (300,),
     faults.NotShifted: (300,),
     faults.TurnedRound: (300,),
@@ -55,7 +55,7 @@ SHOWN: dict[type[Program], tuple[int, ...]] = {
     faults.WrongAxis: (300,),
     faults.NoWayBack: (300,),
     faults.WrongBothWays: (300, 1200),
-    NearSighted: (300, 1200),
+    NearSighted: (300, 1200, 4800),
     InQuarters: (300, 1200),
     faults.WrongRoot: (300,),
     faults.SoftmaxTwice: (300,),
