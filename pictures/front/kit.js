@@ -17,10 +17,10 @@ export const svg = (tag, attributes = {}, ...children) =>
 export const button = (text, onclick, more = {}) => html("button", { type: "button", onclick, ...more }, text);
 
 // An instruction for a mouse, in the words for a finger where there is no mouse.
-export function byHand(text) {
-  if (!matchMedia("(hover: none)").matches) return text;
-  return text.replace(/\bpoint at\b|\bclick\b/gi, (word) => (/^[A-Z]/.test(word) ? "Tap" : "tap"));
+export function byHand(text, touched = text.replace(/\bpoint at\b|\bclick\b/gi, tapped)) {
+  return matchMedia("(hover: none)").matches ? touched : text;
 }
+const tapped = (word) => (/^[A-Z]/.test(word) ? "Tap" : "tap");
 
 // A frame inside `element`: what to do, then `children`, then a line that says what is seen. `say(text)` writes it,
 // with *emphasis*, and only when it has changed: screen readers read every change. With `waits`, what answers is hidden
@@ -218,7 +218,14 @@ const LOOK = `
 .explore p { margin: 0; color: inherit; font-size: inherit; }
 .explore .explore-invitation { font-size: 16px; font-weight: 600; margin-bottom: 8px; }
 .explore .explore-line { margin-top: 8px; min-height: 2.8em; }
-.explore.explore-waiting .explore-line { visibility: hidden; }
+.explore.explore-waiting .explore-line { visibility: hidden; height: 0; min-height: 0; margin: 0; }
+/* Under a drawing that is higher than a phone, what answers stays in sight. */
+@container (max-width: 520px) {
+  .explore-board ~ .explore-line {
+    position: sticky; bottom: 0; z-index: 1; padding: 6px 0; background: var(--explore-paper);
+    border-top: 1px solid var(--explore-line);
+  }
+}
 .explore .explore-parts { display: flex; flex-wrap: wrap; gap: 8px 20px; align-items: flex-start; }
 .explore .explore-caption { color: var(--explore-soft); font-size: 12px; }
 .explore .explore-tools { display: flex; flex-wrap: wrap; gap: 6px 14px; align-items: center; margin-top: 8px; }

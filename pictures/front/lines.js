@@ -86,9 +86,13 @@ export function mount(element, data) {
   const below = caption(byHand(`what is written (click a ${unit} to keep its lines)`));
   const drawing = html("div", takingHold(), caption("what is read"), rows.above, fan.node, rows.below, below);
   const buttons = cases.map(({ name }, k) => button(name, () => open(k)));
-  const invitation = data.waits
-    ? `Where would you draw the lines from each ${unit} below? Guess, then click one.`
-    : `Point at a ${unit} below: where do its lines go?`;
+  const whose = listed(cases.map(({ name }) => name)).replace(" and ", " or ");
+  const invitation =
+    cases.length > 1
+      ? `Choose ${whose}, then point at a ${unit} below: where do its lines go?`
+      : data.waits
+        ? `Where would you draw the lines from each ${unit} below? Guess, then click one.`
+        : `Point at a ${unit} below: where do its lines go?`;
   const { say, remove } = frame(
     element,
     { name: "lines", css: CSS, waits: data.waits, invitation },
@@ -253,7 +257,8 @@ const CSS = `
 line { stroke: var(--explore-blue); opacity: 0.13; vector-effect: non-scaling-stroke; }
 .explore-lit { opacity: 1; }
 &.explore-waiting :is(line, .explore-share) { visibility: hidden; }
-&.explore-waiting .explore-words button { color: inherit; }
+&.explore-waiting .explore-words button { color: inherit; font-weight: inherit; }
+&.explore-waiting .explore-words span { border-color: transparent; background: none; }
 .explore-line { font-size: 15px; }
 @container (max-width: 420px) { .explore-line { min-height: 4.2em; } }
 `;

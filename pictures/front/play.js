@@ -50,7 +50,12 @@ export function mount(element, data) {
   state.begin();
   if (data.page && !matchMedia("(prefers-reduced-motion: reduce)").matches) {
     state.dice = random(UNASKED.dice);
-    state.write(UNASKED.letters, data.head ? "" : "Now start a line of your own.");
+    state.write(
+      UNASKED.letters,
+      data.head
+        ? ""
+        : "It pauses inside a word, where it isn't sure of the next letter. Let it go on, or start a line of your own.",
+    );
   }
   return () => {
     state.stop();

@@ -85,7 +85,7 @@ def test_the_start_page_takes_a_habit_away_and_gives_it_back(browser, site):
     page.get_by_role("button", name="Give the habit back").click()
     assert effect.inner_text() == before
     page.get_by_role("button", name="Start again").click()
-    assert page.locator(".explore-without").count() == 0
+    page.locator(".explore-without").wait_for(state="detached")
     assert page.locator("h1, footer, .explore-contents").count() == 0
     page.close()
 

@@ -1,5 +1,5 @@
 // "Where does it look?": the maps of all heads, the chosen one large.
-import { html } from "../kit.js";
+import { byHand, html } from "../kit.js";
 import { frameOfRow, paragraph, picture, titled } from "./elements.js";
 import { attentionTo } from "./habits.js";
 import { drawMap } from "./pixels.js";
@@ -25,7 +25,8 @@ export function attention(state) {
   const node = titled(
     "Where does it look?",
     paragraph(
-      "Attention is looking back. Each row of a map is one letter. It has a question, its query; every letter up to itself has a label, its key. Where the two match, it looks: the greener, the more. It takes in each letter's value in the same proportion. The grey corner is the future, which nobody may see. (Point at a row, or click it to hold its letter.) ",
+      "Attention is looking back. Each row of a map is one letter. It has a question, its query; every letter up to itself has a label, its key. Where the two match, it looks: the greener, the more. It takes in each letter's value in the same proportion. The grey corner is the future, which nobody may see. ",
+      byHand("(Point at a row, or click it to hold its letter.) ", "(Tap a row to hold its letter.) "),
       `A head is one such way of looking, with queries and keys of its own. This model has ${many(L, "layer")} with ${many(H, "head")} each.`,
     ),
     html("div", { class: "explore-two explore-maps" }, chosen, all.node),

@@ -14,11 +14,10 @@ export function breaking(state) {
   const done = html("p", { class: "explore-say", role: "status" });
   const result = html("p", { class: "explore-result", role: "status" });
   let chosen = null;
-  let line = [];
   let asked = "";
+  const yours = () => state.tokens.slice(0, state.typed);
 
   async function show(tokens) {
-    line = tokens;
     const now = [chosen && FAULTS.indexOf(chosen), ...tokens].join();
     if (now === asked) return;
     asked = now;
@@ -36,7 +35,7 @@ export function breaking(state) {
 
   const choose = (fault) => {
     chosen = chosen === fault ? null : fault;
-    show(line);
+    show(yours());
   };
   const buttons = FAULTS.map((fault) =>
     html("button", { onclick: () => choose(fault), "aria-pressed": "false" }, fault.name),
@@ -56,7 +55,7 @@ export function breaking(state) {
   const stop = () => {
     asked = "";
   };
-  return { node, render: () => state.writing || show(state.tokens.slice(0, state.typed)), stop };
+  return { node, render: () => state.writing || show(yours()), stop };
 }
 
 // Two texts side by side, and below them a table: `cells` has the two losses, then how surprising the texts are.

@@ -1,10 +1,11 @@
 // Elements that several sections have.
-import { html, percent } from "../kit.js";
+import { byHand, html, percent } from "../kit.js";
 import { probabilities, softmax } from "../sampling.js";
 import { bestFirst } from "./words.js";
 
 export const titled = (title, ...children) => html("section", {}, html("h2", {}, title), ...children);
-export const paragraph = (...children) => html("p", { class: "explore-say" }, ...children);
+export const paragraph = (...children) =>
+  html("p", { class: "explore-say" }, ...children.map((child) => (typeof child === "string" ? byHand(child) : child)));
 export const colored = (color, text) => html("span", { class: `explore-${color}` }, text);
 export const frameOfRow = () => html("i", { class: "explore-row" });
 

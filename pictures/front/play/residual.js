@@ -1,5 +1,5 @@
 // "How does it get there?": one letter on its way through the model.
-import { html } from "../kit.js";
+import { byHand, html } from "../kit.js";
 import { colored, paragraph, titled } from "./elements.js";
 import { layerParts, letterPart, numbersPart, scoresPart } from "./parts.js";
 
@@ -27,7 +27,7 @@ export function residual(state) {
     for (const { draw } of line.parts) draw(state.place);
     told.setAttribute("aria-live", state.writing ? "off" : "polite");
     told.textContent =
-      line.lit?.tell(state.place) ?? "Point at a part of the machine, or press “Follow the letter” and watch.";
+      line.lit?.tell(state.place) ?? byHand("Point at a part of the machine, or press “Follow the letter” and watch.");
   };
   // Whoever scrolls away from the machine is not pulled back.
   state.subscribe("scroll", () => line.followed && stop());

@@ -1,5 +1,5 @@
 // The letters that the model sees: one of them is pointed at, and everything below describes it.
-import { html } from "../kit.js";
+import { byHand, html } from "../kit.js";
 import { colored } from "./elements.js";
 import { many } from "./words.js";
 
@@ -33,10 +33,15 @@ function hint(state) {
   const words = html(
     "p",
     {},
-    "Point at a letter, or click it to hold it: everything below describes it. ",
+    byHand(
+      "Point at a letter, or click it to hold it: everything below describes it. ",
+      "Tap a letter: everything below describes it. ",
+    ),
     colored("key", "Green"),
     ` is what one of its ${many(L * H, "head")} looks back at.`,
   );
+  // Whoever has held a letter knows how; on a phone the room is needed.
+  state.subscribe("change", () => state.held !== null && words.classList.add("explore-known"));
   const again = html("button", { onclick: () => state.writeOrPause() }, "Let it write");
   state.subscribe("offer", (text) => {
     again.textContent = text;

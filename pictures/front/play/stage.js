@@ -12,15 +12,19 @@ export function stage(state) {
   });
   line.value = state.line;
   const note = html("p", { class: "explore-note", role: "status" });
+  const allOn = html("button", { onclick: () => state.switchAllOn() }, "Switch all heads on");
+  const which = html("span", {});
+  const off = html("p", { class: "explore-note", hidden: "" }, which, " ", allOn);
   const spoken = html("p", { class: "explore-unseen", role: "status" });
   const paper = html("p", { class: "explore-paper", tabindex: 0, role: "region", "aria-label": "The text" });
   const node = html(
     "section",
     { class: "explore-stage" },
     ...(state.data.page ? heading(state.about) : []),
-    html("label", { class: "explore-line" }, html("span", {}, "Start a line …"), line),
+    html("label", { class: "explore-line" }, html("span", {}, "Start a line, then press Enter …"), line),
     note,
     buttons(state, () => state.type(line.value)),
+    off,
     paper,
     spoken,
   );
@@ -30,7 +34,12 @@ export function stage(state) {
   state.subscribe("spoken", (text) => {
     spoken.textContent = text;
   });
-  return { node, render: () => showText(state, paper) };
+  const render = () => {
+    off.hidden = !state.model.off.size;
+    which.textContent = `It writes without ${state.headsOff()}.`;
+    showText(state, paper);
+  };
+  return { node, render };
 }
 
 function heading(about) {

@@ -212,13 +212,30 @@ export class State {
     return this.model.off.has(l * this.config.n_head + k);
   }
 
+  // The heads that are switched off, in words.
+  headsOff() {
+    const H = this.config.n_head;
+    return [...this.model.off]
+      .map((head) => `head ${(head % H) + 1} of layer ${Math.floor(head / H) + 1}`)
+      .join(" and ");
+  }
+
   // Without the chosen head: what it reads is thrown away, and all is computed anew.
   switchHead() {
     const { off } = this.model;
     const [l, k] = this.chosen;
     const head = l * this.config.n_head + k;
-    this.pause();
     if (!off.delete(head)) off.add(head);
+    this.computeAnew();
+  }
+
+  switchAllOn() {
+    this.model.off.clear();
+    this.computeAnew();
+  }
+
+  computeAnew() {
+    this.pause();
     this.reader.compute(0);
     this.judge();
     this.render();

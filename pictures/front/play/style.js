@@ -655,6 +655,12 @@ export const STYLE = `
   font-size: 1.1rem;
 }
 @container explore-play (max-width: 570px) {
+  .explore-play .explore-known {
+    display: none;
+  }
+  .explore-play .explore-part {
+    scroll-margin: 10rem 0 13rem;
+  }
   .explore-play .explore-part {
     grid-template-columns: minmax(0, 1fr);
   }

@@ -28,14 +28,12 @@ function loss(state, whole) {
   const now = softmax(place.logits);
   const then = softmax(whole.places[at].logits);
   const letter = best(then.map((p, i) => Math.abs(now[i] - p)));
-  const H = state.config.n_head;
-  const off = [...state.model.off].map((head) => `head ${(head % H) + 1} of layer ${Math.floor(head / H) + 1}`);
   const chances = `${state.named(letter)} gets ${percent(now[letter])} instead of ${percent(then[letter])}`;
-  const lost = `Without ${off.join(" and ")}: after ${state.named(place.token)}, ${chances}.`;
+  const lost = `Without ${state.headsOff()}: after ${state.named(place.token)}, ${chances}.`;
   if (places.length < 2) return lost;
   const surprise = (read, i) => surpriseOf(read[i], state.reader.window[i + 1]);
   const mean = (read) => sum(read.slice(0, -1).map((_, i) => surprise(read, i))) / (read.length - 1);
   const [without, withThem] = [places, whole.places].map((read) => mean(read).toFixed(2));
-  const them = off.length > 1 ? "them" : "it";
+  const them = state.model.off.size > 1 ? "them" : "it";
   return `${lost} Average surprise over these letters: ${without} nats, ${withThem} with ${them}.`;
 }
