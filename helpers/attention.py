@@ -6,6 +6,7 @@ after. A boolean mask is True where attention is allowed.
 """
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -40,6 +41,11 @@ def attention(
 def causal_mask(T: int, device: torch.device | str | None = None) -> Bool[Tensor, "T T"]:
     """True where query t (row) may attend to key s (column): s <= t."""
     return torch.ones(T, T, dtype=torch.bool, device=device).tril()
+
+
+def leave_out_mask(layer: nn.Module, state: dict[str, Any], prefix: str, *_: object) -> None:
+    """Before a layer loads a state dict: the book's hold a mask, and here the layer makes its own."""
+    state.pop(f"{prefix}mask", None)
 
 
 class KVCache:
@@ -107,6 +113,7 @@ class MultiHeadAttention(nn.Module):
         self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.out_proj = nn.Linear(d_out, d_out, bias=out_bias)
         self.register_buffer("mask", causal_mask(context_length), persistent=False)
+        self.register_load_state_dict_pre_hook(leave_out_mask)
 
     def forward(
         self,
@@ -169,7 +176,7 @@ class MultiHeadAttention(nn.Module):
 # ---------------------------------------------------------------- the book's classes
 # The attention classes of Raschka's book, as notebooks 03 to 06 derive them on the way to
 # MultiHeadAttention. Names and order of the layers are the book's: its seeds give its numbers, and
-# its state dicts load.
+# its state dicts load, with the masks that they hold.
 
 
 class SelfAttention(nn.Module):
@@ -202,6 +209,7 @@ class CausalAttention(SelfAttention):
         super().__init__(d_in, d_out, qkv_bias)
         self.dropout = dropout
         self.register_buffer("mask", causal_mask(context_length), persistent=False)
+        self.register_load_state_dict_pre_hook(leave_out_mask)
 
     def forward(self, x: Float[Tensor, "*batch T d_in"], return_weights: bool = False):
         T = x.shape[-2]

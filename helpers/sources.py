@@ -1,7 +1,10 @@
-"""What a source prints, beside what runs here: the two calls of notebooks/sources/."""
+"""What a source prints, beside what runs here: the three calls of notebooks/sources/."""
 
 import torch
 from torch import Tensor
+
+# Of what `same` and `slip` have compared, by label: how many numbers a source prints, and whether they were made here.
+COMPARED: dict[str, tuple[int, bool]] = {}
 
 
 def same(label: str, printed: str, ours: object, *, units: float = 0.5, by: str = "printed") -> None:
@@ -14,21 +17,38 @@ def same(label: str, printed: str, ours: object, *, units: float = 0.5, by: str 
     nested lists. AssertionError with the first number that differs.
     """
     must_agree(label, printed, ours, units)
+    if by == "printed":
+        COMPARED[label] = (len(printed.split()), True)
     print(label)
     print(beside({by: printed, "here": rounded(ours, printed)}))
 
 
-def slip(label: str, printed: str, produced: object, right: object) -> None:
-    """Assert that `produced` gives what a source prints, and `right` doesn't; show all three.
+def slip(label: str, printed: str, right: object, produced: object = None) -> None:
+    """Assert that `produced` gives what a source prints, and `right` doesn't; show what is printed and what is right.
 
     `produced` is made here as the source must have made it, `right` as it should be; both as
-    `ours` in `same`. AssertionError with the first number that differs, or when none does.
+    `ours` in `same`. Without `produced` nobody knows how the printed numbers were made.
+    AssertionError with the first number that differs, or when none does.
     """
-    must_agree(label, printed, produced, 0.5)
+    if produced is not None:
+        must_agree(label, printed, produced, 0.5)
     corrected = rounded(right, printed)
     assert corrected.split() != printed.split(), f"{label}: what is printed is right"
+    COMPARED[label] = (len(printed.split()), produced is not None)
     print(label)
     print(beside({"printed": printed, "right": corrected}))
+
+
+def tally(printed: int) -> None:
+    """Say how many of the numbers that a source prints were made here. AssertionError if there are others.
+
+    To be called last: it counts what `same` and `slip` have compared in this process.
+    """
+    made = sum(count for count, here in COMPARED.values() if here)
+    wrong = sum(count for count, here in COMPARED.values() if not here)
+    missing = printed - made - wrong
+    print(f"numbers: {printed} printed, {made} made here, {wrong} that nobody can make, {missing} missing")
+    assert missing == 0
 
 
 def must_agree(label: str, printed: str, ours: object, units: float) -> None:

@@ -65,6 +65,15 @@ R is Raschka's book, H HackTricks, J the Chinese note, G Gralinski's lecture, K 
 | | claim | by | what came out | cell |
 |---|---|---|---|---|
 {claims}
+
+## How complete this is
+
+Counted in the notebooks: headings that are the source's, its numbers as the notebook's last line has them, \
+slips and claims by their cells.
+
+| source | headings | numbers printed | made here | that nobody can make | missing | slips | claims |
+|---|---|---|---|---|---|---|---|
+{counts}
 """
 
 
@@ -84,7 +93,22 @@ def ledger_page(folder: Path) -> str:
         numbers="\n".join(numbers),
         slips="\n".join(f"| {i} {row}" for i, row in enumerate(slips, start=1)),
         claims="\n".join(f"| {i} {row}" for i, row in enumerate(claims, start=1)),
+        counts="\n".join(count_row(notebook) for notebook in notebooks.values()),
     )
+
+
+def count_row(notebook: NotebookNode) -> str:
+    """How much of a source its notebook has: headings, numbers, slips, claims."""
+    prose = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    headings = len(re.findall(r"^##+ ", prose, re.M))
+    numbers = re.search(
+        r"^numbers: (\d+) printed, (\d+) made here, (\d+) [a-z ]+, (\d+) missing", printed(notebook), re.M
+    )
+    if numbers is None:
+        raise HelpersError(f"{title(notebook)} doesn't end with a tally of its numbers")
+    tags = [tag for cell in notebook.cells for tag in cell.metadata.get("tags", [])]
+    cells = [title(notebook), headings, *numbers.groups(), tags.count("slip"), tags.count("claim")]
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def title(notebook: NotebookNode) -> str:

@@ -119,13 +119,18 @@ def test_the_mask_is_made_where_it_is_used():
     assert causal_mask(3, "meta").device.type == "meta"
 
 
-def test_a_saved_mask_of_the_books_class_is_passed_over():
+@pytest.mark.parametrize("layer", [MultiHeadAttention, CausalAttention])
+def test_a_saved_mask_of_the_books_class_is_passed_over(layer):
+    """Also inside another module, and strictly: nothing else may be missing or more."""
     torch.manual_seed(0)
-    one, other = (MultiHeadAttention(3, 4, context_length=6, dropout=0.0, num_heads=2) for _ in range(2))
-    book = {**one.state_dict(), "mask": torch.triu(torch.ones(6, 6), diagonal=1)}
-    other.load_state_dict(book, strict=False)
-    assert torch.equal(one(BATCH), other(BATCH))
+    heads = {"num_heads": 2} if layer is MultiHeadAttention else {}
+    one, other = (nn.Sequential(layer(3, 4, context_length=6, dropout=0.0, **heads)) for _ in range(2))
+    book = {**one.state_dict(), "0.mask": torch.triu(torch.ones(6, 6), diagonal=1)}
+    other.load_state_dict(book)
+    assert torch.equal(one(BATCH), other(BATCH)) and "0.mask" in book
     checks.causal(other, BATCH)
+    with pytest.raises(RuntimeError, match="Unexpected key"):
+        other.load_state_dict({**book, "0.marks": torch.ones(6)})
 
 
 def test_who_looks_ahead_is_found_and_a_text_without_differences_tells_nothing():

@@ -16,7 +16,7 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 
-from helpers.attention import MultiHeadAttention, attention
+from helpers.attention import CausalAttention, MultiHeadAttention, attention
 from helpers.commands import Options, say
 from helpers.files import write
 from helpers.gpt import one_thread
@@ -75,6 +75,17 @@ def softmax_races(quick: bool) -> Iterator[Race]:
             yield f"{name}, 12 heads, T {T}", partial(softmax, scores), "torch.softmax", library
 
 
+# ---------------------------------------------------------------- loops
+def loop_races(quick: bool) -> Iterator[Race]:
+    """The book's six words of three numbers: 36 dot products."""
+    words = torch.randn(6, 3)
+
+    def in_loops() -> Tensor:
+        return torch.stack([torch.stack([one.dot(other) for other in words]) for one in words])
+
+    yield "36 dot products in two loops", in_loops, "one product", lambda: words @ words.T
+
+
 # ---------------------------------------------------------------- heads
 def both_passes(forward: Callable[[Tensor], Tensor], layer: nn.Module, x: Tensor) -> Callable:
     """Forward and backward, to the input and the weights."""
@@ -125,8 +136,48 @@ def full_width_races(quick: bool) -> Iterator[Race]:
         )
 
 
+class Stacked(nn.Module):
+    """Heads with projections of their own, put side by side: (B, T, C) -> (B, T, C)."""
+
+    def __init__(self, C: int, T: int, H: int):
+        super().__init__()
+        self.heads = nn.ModuleList(CausalAttention(C, C // H, T, 0.0) for _ in range(H))
+        self.out_proj = nn.Linear(C, C, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out_proj(torch.cat([head(x) for head in self.heads], dim=-1))
+
+
+def splitting_races(quick: bool) -> Iterator[Race]:
+    """Stacked heads beside one layer whose projections are split, both written out."""
+    for T, C, H in ((8, 8, 2),) if quick else ((32, 64, 4), (256, 768, 12)):
+        x = torch.randn(1, T, C, requires_grad=True)
+        stacked = Stacked(C, T, H)
+        split = MultiHeadAttention(C, C, T, 0.0, H, out_bias=False)
+        yield (
+            f"{H} stacked heads, T {T}, C {C}",
+            both_passes(stacked, stacked, x),
+            "split ones",
+            both_passes(partial(written_out, split), split, x),
+        )
+
+
+def recurrent_races(quick: bool) -> Iterator[Race]:
+    """A GRU beside a layer of attention, forward and backward."""
+    C = 8 if quick else 64
+    for T in (8,) if quick else (16, 64, 256, 1024):
+        x = torch.randn(1, T, C, requires_grad=True)
+        gru = nn.GRU(C, C, batch_first=True)
+        layer = MultiHeadAttention(C, C, T, 0.0, num_heads=1, out_bias=False)
+
+        def recurrent(x: Tensor, gru: nn.GRU = gru) -> Tensor:
+            return gru(x)[0]
+
+        yield f"a GRU, T {T}, C {C}", both_passes(recurrent, gru, x), "attention", both_passes(layer, layer, x)
+
+
 # ---------------------------------------------------------------- the command
-RACES = (softmax_races, heads_races, full_width_races)
+RACES = (softmax_races, loop_races, heads_races, splitting_races, full_width_races, recurrent_races)
 
 
 def about(program: str) -> list[str]:
