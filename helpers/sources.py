@@ -1,4 +1,4 @@
-"""What a source prints, beside what runs here: the three calls of notebooks/sources/."""
+"""What a source prints, beside what runs here: the calls of notebooks/sources/."""
 
 import torch
 from torch import Tensor
@@ -37,6 +37,13 @@ def slip(label: str, printed: str, right: object, produced: object = None) -> No
     COMPARED[label] = (len(printed.split()), produced is not None)
     print(label)
     print(beside({"printed": printed, "right": corrected}))
+
+
+def unmade(label: str, printed: str, why: str) -> None:
+    """Name numbers that a source prints and that nobody can make again, and the reason."""
+    COMPARED[label] = (len(printed.split()), False)
+    print(label)
+    print(beside({"printed": printed, "but": why}))
 
 
 def tally(printed: int) -> None:

@@ -1,7 +1,7 @@
 """Two processes share a batch: what each holds and sends, with an example's numbers; the ring, and two lanes."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from jaxtyping import Float, Int64
 from matplotlib.axes import Axes
@@ -187,3 +187,36 @@ def two_lanes(layers: int, send: float) -> None:
 def _piece(ax: Axes, left: float, width: float, lane: int, color: str, name: str) -> None:
     ax.add_patch(Rectangle((left, lane - 0.36), width - 0.06, 0.72, color=color, alpha=0.55))
     ax.text(left + width / 2 - 0.03, lane, name, ha="center", va="center", fontsize=9)
+
+
+# ---------------------------------------------------------------- how large, for so much computing
+def valleys(
+    losses: Mapping[float, Mapping[int, Sequence[float]]], best: Mapping[float, tuple[float, float, float]]
+) -> None:
+    """For each budget, in operations: the losses of several seeds at each number of weights, and a parabola.
+
+    `best`: the parabola of each budget, over the logarithm of the number of weights: how much it bends, where it is
+    lowest, and how low. Right, its lowest points.
+    """
+    _, (left, right) = plotting.figure(10, 4, columns=2)
+    phrases = []
+    for (budget, by_size), color in plotting.colored(losses.items()):
+        bend, lowest, low = best[budget]
+        sizes = sorted(by_size)
+        for size in sizes:
+            left.plot([size] * len(by_size[size]), by_size[size], "o", color=color, ms=3.5, alpha=0.5)
+        logs = [math.log(sizes[0]) + (math.log(sizes[-1]) - math.log(sizes[0])) * i / 60 for i in range(61)]
+        left.plot([math.exp(x) for x in logs], [low + bend * (x - lowest) ** 2 for x in logs], color=color, lw=1.5)
+        left.plot(math.exp(lowest), low, "*", color=color, ms=13, mec="black", mew=0.6)
+        left.annotate(
+            f"{budget:.0e}".replace("e+", " · 10^"), (sizes[-1], low + bend * (logs[-1] - lowest) ** 2), (6, 0),
+            textcoords="offset points", color=color, va="center",
+        )  # fmt: skip
+        right.plot(budget, math.exp(lowest), "*", color=color, ms=13, mec="black", mew=0.6)
+        phrases.append(f"{budget:.0e} operations: {math.exp(lowest):,.0f} weights, loss {low:.2f}")
+    left.set(xscale="log", xlabel="weights", ylabel="loss (nats)")
+    right.set(xscale="log", yscale="log", xlabel="operations", ylabel="weights of the best GPT")
+    plotting.show(
+        "Left, for each budget of computing the losses of GPTs of five sizes, and a parabola through them, with a star "
+        f"where it is lowest. Right, these stars. {'; '.join(phrases)}."
+    )

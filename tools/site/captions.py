@@ -177,6 +177,14 @@ CAPTIONS = {
         "of a round, and seconds are those of one core. `python -m tools.studies times` takes them anew.",
         "raschka",
     ),
+    "law": (
+        "How large a GPT should be for so much computing",
+        "Each row is one training of a GPT of two layers and some `width`, with a budget of `operations` (six for each "
+        "of its `weights` and letters, and twelve times layers, width and window for the looks), which makes so many "
+        "`steps`; with one learning `rate` and one `seed`. Rows of the `part` choose decide on the rate, with a third "
+        "of the budget; of those of report, `loss` is that on the validation text.",
+        "scaling_out",
+    ),
     "museum": (
         "What real faults do to a curve",
         "Each row trains a small program in which one part has a fault (`variant`; `Program` "

@@ -26,7 +26,7 @@ from helpers.training import updates
 T, BATCH, LAYERS = 64, 16, 2
 # By budget, in operations: five widths about the best one
 WIDTHS = {
-    1e10: (8, 12, 16, 24, 36),
+    1e10: (4, 8, 12, 16, 24),
     3e10: (8, 12, 16, 24, 36),
     9e10: (12, 16, 24, 36, 52),
     2.7e11: (16, 24, 36, 52, 76),
