@@ -208,15 +208,23 @@ def valleys(
         logs = [math.log(sizes[0]) + (math.log(sizes[-1]) - math.log(sizes[0])) * i / 60 for i in range(61)]
         left.plot([math.exp(x) for x in logs], [low + bend * (x - lowest) ** 2 for x in logs], color=color, lw=1.5)
         left.plot(math.exp(lowest), low, "*", color=color, ms=13, mec="black", mew=0.6)
-        left.annotate(
-            f"{budget:.0e}".replace("e+", " · 10^"), (sizes[-1], low + bend * (logs[-1] - lowest) ** 2), (6, 0),
-            textcoords="offset points", color=color, va="center",
-        )  # fmt: skip
+        end = (sizes[-1], low + bend * (logs[-1] - lowest) ** 2)
+        left.annotate(power_of_ten(budget), end, (6, 0), textcoords="offset points", color=color, va="center")
         right.plot(budget, math.exp(lowest), "*", color=color, ms=13, mec="black", mew=0.6)
-        phrases.append(f"{budget:.0e} operations: {math.exp(lowest):,.0f} weights, loss {low:.2f}")
+        phrases.append(f"{power_of_ten(budget)} operations: {math.exp(lowest):,.0f} weights, loss {low:.2f}")
     left.set(xscale="log", xlabel="weights", ylabel="loss (nats)")
     right.set(xscale="log", yscale="log", xlabel="operations", ylabel="weights of the best GPT")
+    right.set_yticks([2_000, 5_000, 10_000, 20_000, 50_000])
+    right.minorticks_off()
+    right.yaxis.set_major_formatter("{x:,.0f}")
+    left.xaxis.set_major_formatter("{x:,.0f}")
     plotting.show(
         "Left, for each budget of computing the losses of GPTs of five sizes, and a parabola through them, with a star "
         f"where it is lowest. Right, these stars. {'; '.join(phrases)}."
     )
+
+
+def power_of_ten(number: float) -> str:
+    """270,000,000,000 as 2.7 · 10¹¹."""
+    mantissa, exponent = f"{number:.1e}".split("e+")
+    return f"{mantissa.removesuffix('.0')} · 10{exponent.translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"

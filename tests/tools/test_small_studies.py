@@ -8,11 +8,13 @@ from helpers.attention import attention
 from helpers.data import BUNDLED_PLAY, CharTokenizer
 from helpers.gpt import GPT, GPTConfig
 from helpers.rooms import thin_book
+from helpers.rooms.experiments import CHOOSE
 from helpers.rooms.heads import loss_without
 from helpers.rooms.towers import tower
 from helpers.tables import csv_table, read_table
-from tools.studies import heads, networks, norms, sampling
+from tools.studies import heads, law, networks, norms, sampling
 from tools.studies.asking import MIRRORS, Looked, Mirror, Mirrors, Root, Scored, Wide
+from tools.studies.law import BATCH, LAYERS, WIDTHS, Law, T
 from tools.studies.many_heads import Guesser as HeadsGuesser
 from tools.studies.many_heads import HeadsWorth, TwoAnswers, TwoQuestions
 from tools.studies.masks import Guesser, Masks
@@ -303,3 +305,21 @@ def test_a_table_of_heads_has_what_each_looks_at_and_costs(monkeypatch):
         assert abs(rise - line["cost"]) < 0.05 and line["zeros"] != line["cost"] != line["by_hand"]
     keenest = max(lines, key=lambda line: line["one_back"])
     assert heads.keenest(lines) == (keenest["layer"] - 1, keenest["head"] - 1)
+
+
+def test_the_law_s_budgets_are_spent_and_its_rates_come_from_a_third_of_them():
+    for operations, widths in WIDTHS.items():
+        for width in widths:
+            spent = law.steps_of(width, operations) * BATCH * T * (6 * law.weights_of(width) + 12 * LAYERS * width * T)
+            assert abs(spent - operations) < 0.02 * operations
+    study = Law()
+    runs = study.missing([])
+    assert {run.part for run in runs} == {CHOOSE} and max(run.operations for run in runs) == 2.7e11
+    assert len(runs) == len(set(runs))  # what two budgets ask for is made once
+    lines = [run._asdict() | {"loss": abs(run.rate - 6e-3)} for run in runs]  # as if the middle rate were best
+    reported = study.missing(lines)
+    assert {run.rate for run in reported} == {6e-3} and len(reported) == 5 * 5 * 3
+    weights = {law.weights_of(width) for widths in WIDTHS.values() for width in widths}
+    model = GPT(GPTConfig(65, T, n_layer=LAYERS, n_head=4, n_embd=16))
+    of_matrices = sum(p.numel() for p in model.blocks.parameters() if p.dim() > 1)
+    assert of_matrices + 65 * 16 in weights
