@@ -144,14 +144,16 @@ def test_every_exercise_has_a_check(name):
 
 @pytest.mark.parametrize("here", everyone(), ids=lambda path: path.stem)
 def test_links_lead_somewhere(here):
-    """To a file, and to one of its headings: JupyterLab writes its text with - for each space."""
+    """To a file, and to one of its headings or cells: JupyterLab writes a heading's text with - for each space."""
     for target in re.findall(r"\]\(([^)]+)\)", prose(nbformat.read(here, 4))):
         if target.startswith("https://"):
             continue
         page, _, heading = target.partition("#")
         path = (here.parent / page).resolve() if page else here
         assert path.exists(), target
-        if heading:
+        if heading.startswith("cell-id="):
+            assert heading.removeprefix("cell-id=") in [cell.id for cell in nbformat.read(path, 4).cells], target
+        elif heading:
             lesson = path.suffix == ".ipynb"
             text = prose(nbformat.read(path, 4)) if lesson else path.read_text(encoding="utf-8")
             heads = re.findall(r"^#+ (.+)$", re.sub("[`*]", "", text), re.M)
