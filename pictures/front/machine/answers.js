@@ -22,24 +22,44 @@ function power(x) {
 }
 
 // `data` as pictures/machine.py makes it -> functions of places, whose sentences have *emphasis* between stars
-export function answers({ rows, columns, tables, alone, kept }) {
-  const word = named(rows);
-  const other = named(columns);
-  const own = String(rows) === String(columns); // or do rows look at other words?
+export function answers(data) {
+  const known = facts(data);
+  const missing = (name) => `*${name}*: an outline, without numbers here. Notebook ${BUILT_IN[name]} builds it.`;
+  return { ...words(known), of_number: numbers(known), missing, steps: STEPS };
+}
+
+const STEPS = {
+  query: "*W_query*: each row of x, times this matrix, becomes what the word asks.",
+  weights: "*softmax*: each score s becomes e^s, and each row is divided by its sum, so that it adds up to 1.",
+};
+
+const the_largest = (places, of) => places.reduce((a, b) => (of(b) > of(a) ? b : a));
+
+// What all sentences rest on: names, who may look at whom, and by what dropout has multiplied all that it kept.
+function facts({ rows, columns, tables, alone, kept }) {
   const allowed = (t, s) => !tables.mask || tables.mask[t][s] === 1;
   const open_to = (t) => columns.map((_, s) => s).filter((s) => allowed(t, s));
-  const looked_at = tables.weights ? "weights" : tables.scores ? "scores" : null;
   const share_of = (t, s) => Math.exp(tables.scores[t][s]) / sum(open_to(t).map((i) => Math.exp(tables.scores[t][i])));
-  const the_largest = (places, of) => places.reduce((a, b) => (of(b) > of(a) ? b : a));
-  const dropped = kept && tables.scores ? scale() : 1;
-
-  // By what dropout has multiplied all that it kept, read off where it can be read best.
-  function scale() {
+  // Read off where it can be read best.
+  const scale = () => {
     const pairs = rows.flatMap((_, t) => open_to(t).map((s) => [t, s])).filter(([t, s]) => kept[t][s]);
     if (!pairs.length) return 1;
     const [t, s] = the_largest(pairs, ([t, s]) => tables.weights[t][s]);
     return tables.weights[t][s] / share_of(t, s);
-  }
+  };
+  return {
+    ...{ rows, columns, tables, alone, kept, allowed, open_to, share_of },
+    word: named(rows),
+    other: named(columns),
+    own: String(rows) === String(columns), // or do rows look at other words?
+    dropped: kept && tables.scores ? scale() : 1,
+  };
+}
+
+// What is said of words: a row's looks, a column's is looked at.
+function words({ rows, tables, kept, allowed, open_to, word, other }) {
+  const looked_at = tables.weights ? "weights" : tables.scores ? "scores" : null;
+
   // What is said of a row: its word looks.
   function of_row(t) {
     if (!looked_at) return `${word(t)}: its row would run through every table, from left to right.`;
@@ -66,32 +86,27 @@ export function answers({ rows, columns, tables, alone, kept }) {
     const what = looked_at === "weights" ? `gives it the most, ${most}` : `fits it best, with a score of ${most}`;
     return `${other(s)} is looked at: its column meets every row. ${word(t)} ${what}.`;
   }
-  // In words "a × b + c × d", the largest first where there are many.
-  function products(left, right, names) {
-    const terms = left.map((a, i) => ({
-      size: Math.abs(a * right[i]),
-      text: `${decimal(a)} × ${decimal(right[i])}${names ? ` from ${names[i]}` : ""}`,
-    }));
-    const joined = (some) => some.map(({ text }) => text).join(" + ");
-    if (terms.length <= 4) return joined(terms);
-    terms.sort((a, b) => b.size - a.size);
-    return `${joined(terms.slice(0, 3))} + ${terms.length - 3} smaller products`;
-  }
+  return { of_row, of_column };
+}
 
-  function of_projection(name, t, d) {
-    const who = name === "query" ? word(t) : other(t);
-    const does = { query: "asks", key: "offers", value: "says" }[name];
-    const here = decimal(tables[name][t][d]);
-    const n = tables[name][t].length;
-    if (alone.includes(name)) {
-      return `${here}: nothing is projected yet, so ${who} ${does} its own vector, x. This is its number ${d + 1}.`;
-    }
-    const what = `${here}: what ${who} ${does}, number ${d + 1} of ${n}.`;
-    if (tables.x && (own || name === "query")) {
-      return `${what} It is the row of ${who} in x, times column ${d + 1} of the matrix W_${name}.`;
-    }
-    return `${what} Column ${d + 1} of the matrix W_${name} made it.`;
-  }
+// In words "a × b + c × d", the largest first where there are many.
+function products(left, right, names) {
+  const terms = left.map((a, i) => ({
+    size: Math.abs(a * right[i]),
+    text: `${decimal(a)} × ${decimal(right[i])}${names ? ` from ${names[i]}` : ""}`,
+  }));
+  const joined = (some) => some.map(({ text }) => text).join(" + ");
+  if (terms.length <= 4) return joined(terms);
+  terms.sort((a, b) => b.size - a.size);
+  return `${joined(terms.slice(0, 3))} + ${terms.length - 3} smaller products`;
+}
+
+// What is said of numbers.
+function numbers(known) {
+  const { tables, allowed, word, other } = known;
+  const of_projection = projection(known);
+  const of_weight = weighing(known);
+
   function of_score(t, s) {
     const score = tables.scores[t][s];
     const { query, key } = tables;
@@ -107,33 +122,12 @@ export function answers({ rows, columns, tables, alone, kept }) {
       ? `${row_times_column}${decimal(dot)}, and divided by √${D} that is ${decimal(score)}.`
       : `${row_times_column}${decimal(score)}.`;
   }
-  function of_weight(t, s) {
-    const weight = tables.weights[t][s];
-    const share = `${decimal(weight)}: the share that ${word(t)} gives to ${other(s)}.`;
-    if (!allowed(t, s)) {
-      return `0: the mask forbids ${word(t)} to look at ${other(s)}${s > t && own ? ", which comes later" : ""}.`;
-    }
-    if (kept && !kept[t][s]) {
-      return `0: ${word(t)} would look at ${other(s)}, but the coin said no: dropout has dropped this weight.`;
-    }
-    if (!tables.scores || !near(share_of(t, s) * dropped, weight)) return share;
-    const e = Math.exp(tables.scores[t][s]);
-    const whole = e / share_of(t, s);
-    const which = tables.mask ? "that the mask allows in its row" : "in its row";
-    const raised = `e^${decimal(tables.scores[t][s], 3)} = ${power(e)}`;
-    const made = `${share} ${raised}, divided by the sum of all such powers ${which}, ${power(whole)}`;
-    if (near(dropped, 1)) return `${made}.`;
-    return (
-      `${made}, is ${decimal(share_of(t, s))}; ` +
-      `dropout has kept it and multiplied it by ${decimal(dropped)}, to make up for what it drops.`
-    );
-  }
   function of_context(t, d) {
     const { weights, value } = tables;
     const context = tables.context[t][d];
     const what = `${decimal(context)}: number ${d + 1} of what ${word(t)} takes home`;
     if (!weights || !value) return `${what}.`;
-    const from = columns.map((_, s) => s).filter((s) => weights[t][s] !== 0);
+    const from = known.columns.map((_, s) => s).filter((s) => weights[t][s] !== 0);
     if (!from.length) return `${what}, and nothing is left to mix.`;
     if (!near(sum(from.map((s) => weights[t][s] * value[s][d])), context)) return `${what}.`;
     const shares = from.map((s) => weights[t][s]);
@@ -157,10 +151,46 @@ export function answers({ rows, columns, tables, alone, kept }) {
     const leaves = `number ${j + 1} of what leaves the layer at ${word(i)}`;
     return `${here}: ${leaves}, after all heads are put side by side and multiplied by W_out.`;
   }
-  const steps = {
-    query: "*W_query*: each row of x, times this matrix, becomes what the word asks.",
-    weights: "*softmax*: each score s becomes e^s, and each row is divided by its sum, so that it adds up to 1.",
+  return of_number;
+}
+
+function projection({ tables, alone, own, word, other }) {
+  return (name, t, d) => {
+    const who = name === "query" ? word(t) : other(t);
+    const does = { query: "asks", key: "offers", value: "says" }[name];
+    const here = decimal(tables[name][t][d]);
+    const n = tables[name][t].length;
+    if (alone.includes(name)) {
+      return `${here}: nothing is projected yet, so ${who} ${does} its own vector, x. This is its number ${d + 1}.`;
+    }
+    const what = `${here}: what ${who} ${does}, number ${d + 1} of ${n}.`;
+    if (tables.x && (own || name === "query")) {
+      return `${what} It is the row of ${who} in x, times column ${d + 1} of the matrix W_${name}.`;
+    }
+    return `${what} Column ${d + 1} of the matrix W_${name} made it.`;
   };
-  const missing = (name) => `*${name}*: an outline, without numbers here. Notebook ${BUILT_IN[name]} builds it.`;
-  return { of_row, of_column, of_number, missing, steps };
+}
+
+function weighing({ tables, kept, allowed, share_of, dropped, own, word, other }) {
+  return (t, s) => {
+    const weight = tables.weights[t][s];
+    const share = `${decimal(weight)}: the share that ${word(t)} gives to ${other(s)}.`;
+    if (!allowed(t, s)) {
+      return `0: the mask forbids ${word(t)} to look at ${other(s)}${s > t && own ? ", which comes later" : ""}.`;
+    }
+    if (kept && !kept[t][s]) {
+      return `0: ${word(t)} would look at ${other(s)}, but the coin said no: dropout has dropped this weight.`;
+    }
+    if (!tables.scores || !near(share_of(t, s) * dropped, weight)) return share;
+    const e = Math.exp(tables.scores[t][s]);
+    const whole = e / share_of(t, s);
+    const which = tables.mask ? "that the mask allows in its row" : "in its row";
+    const raised = `e^${decimal(tables.scores[t][s], 3)} = ${power(e)}`;
+    const made = `${share} ${raised}, divided by the sum of all such powers ${which}, ${power(whole)}`;
+    if (near(dropped, 1)) return `${made}.`;
+    return (
+      `${made}, is ${decimal(share_of(t, s))}; ` +
+      `dropout has kept it and multiplied it by ${decimal(dropped)}, to make up for what it drops.`
+    );
+  };
 }
