@@ -307,15 +307,14 @@ def test_a_table_of_heads_has_what_each_looks_at_and_costs(monkeypatch):
     assert heads.keenest(lines) == (keenest["layer"] - 1, keenest["head"] - 1)
 
 
-def test_the_law_s_budgets_are_spent_and_its_rates_come_from_a_third_of_them():
+def test_the_law_s_budgets_are_spent():
     for operations, widths in WIDTHS.items():
         for width in widths:
             spent = law.steps_of(width, operations) * BATCH * T * (6 * law.weights_of(width) + 12 * LAYERS * width * T)
             assert abs(spent - operations) < 0.02 * operations
     study = Law()
     runs = study.missing([])
-    assert {run.part for run in runs} == {CHOOSE} and max(run.operations for run in runs) == 2.7e11
-    assert len(runs) == len(set(runs))  # what two budgets ask for is made once
+    assert {run.part for run in runs} == {CHOOSE} and len(runs) == len(set(runs)) == 5 * 5 * 3
     lines = [run._asdict() | {"loss": abs(run.rate - 6e-3)} for run in runs]  # as if the middle rate were best
     reported = study.missing(lines)
     assert {run.rate for run in reported} == {6e-3} and len(reported) == 5 * 5 * 3

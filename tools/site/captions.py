@@ -180,9 +180,9 @@ CAPTIONS = {
     "law": (
         "How large a GPT should be for so much computing",
         "Each row is one training of a GPT of two layers and some `width`, with a budget of `operations` (six for each "
-        "of its `weights` and letters, and twelve times layers, width and window for the looks), which makes so many "
-        "`steps`; with one learning `rate` and one `seed`. Rows of the `part` choose decide on the rate, with a third "
-        "of the budget; of those of report, `loss` is that on the validation text.",
+        "of its `weights` and letters, and twelve times layers, width and window for the looks), which is spent in "
+        "`steps`; with one learning `rate` and one `seed`. Rows of the `part` choose decide on the rate; "
+        "of those of report, `loss` is that on the validation text.",
         "scaling_out",
     ),
     "museum": (

@@ -65,8 +65,8 @@ class Law(Study):
     def budget(self) -> str:
         return (
             f"GPTs of {LAYERS} layers and 4 heads, windows of {T} letters, {BATCH} a step; a warm-up over a tenth of "
-            "the steps, AdamW, the rate falls to a tenth; it is chosen by one seed on held-out text with a third of "
-            f"the budget (with the smallest: with all of it); {len(SEEDS)} seeds on the validation split"
+            "the steps, AdamW, the rate falls to a tenth; it is chosen by one seed on held-out text; "
+            f"{len(SEEDS)} seeds on the validation split"
         )
 
     def plan(self, lines: Iterable[Line]) -> list[Trained]:
@@ -74,13 +74,12 @@ class Law(Study):
         runs: list[Trained] = []
         for operations, widths in WIDTHS.items():
             for width in widths:
-                less = max(operations / 3, min(WIDTHS))
 
-                def runs_at(rate: float, less: float = less, width: int = width) -> list[Trained]:
-                    return [Trained(less, width, rate, FIRST_CHOOSING_SEED, CHOOSE)]
+                def runs_at(rate: float, operations: float = operations, width: int = width) -> list[Trained]:
+                    return [Trained(operations, width, rate, FIRST_CHOOSING_SEED, CHOOSE)]
 
                 rate, choosing = choose_rate(RATES, runs_at, losses)
-                runs += [run for run in choosing if run not in runs]  # two budgets may ask for the same
+                runs += choosing
                 runs += [Trained(operations, width, rate, seed, REPORT) for seed in SEEDS]
         return runs
 
