@@ -6,7 +6,8 @@ import nbformat
 import pytest
 from notebook_file import cells, tags
 
-from helpers.sources import same, slip
+from helpers import sources as source_calls
+from helpers.sources import same, slip, unmade
 from tools import ledger
 from tools.lessons import NOTEBOOKS, sources
 
@@ -43,6 +44,24 @@ def test_tables_stand_side_by_side(capsys):
         "   1.0 -2.0     1.0 -2.0",
         "  30.0  4.0    30.0  4.0",
     ]
+
+
+def test_the_tally_counts_what_was_compared_and_says_what_is_missing(monkeypatch, capsys):
+    monkeypatch.setattr(source_calls, "COMPARED", {})
+    same("a pair", "1.0 2.0", [1.0, 2.0])
+    same("a pair", "1.0 2.0", [1.0, 2.0])  # a cell that is run twice counts once
+    same("somebody else's", "7", [7.0], by="the book")
+    slip("one wrong number", "0.2", right=0.25)
+    unmade("three more", "1 2 3", "the seed isn't printed")
+    source_calls.tally(printed=6)
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "numbers: 6 printed, 2 made here, 4 that nobody can make, 0 missing"
+    )
+    with pytest.raises(AssertionError):
+        source_calls.tally(printed=7)
+    assert "1 missing" in capsys.readouterr().out
+    with pytest.raises(AssertionError, match="what is printed is right"):
+        slip("no slip", "0.2", right=0.2)
 
 
 def test_the_page_is_what_the_notebooks_say():
