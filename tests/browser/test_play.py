@@ -199,6 +199,15 @@ def test_a_head_is_switched_off_and_missed(visit):
     without, whole = map(float, re.findall(r"(\d\.\d\d)", said.inner_text()))
     assert without != whole and page.locator(".explore-bars").first.inner_text() != first
     assert page.locator(".explore-off").count() == 1
+    head, layer = re.search(r"head (\d) of layer (\d)", said.inner_text()).groups()
+    assert page.get_by_text(f"It writes without head {head} of layer {layer}.").is_visible()  # at the top of the page
+    page.locator(".explore-reads").nth(int(layer) - 1).click()
+    assert f"head {head} is switched off" in page.inner_text(".explore-told")
+    page.get_by_role("button", name="Switch all heads on").click()
+    page.wait_for_selector(DRAWN)
+    assert "Guess" in said.inner_text() and not page.get_by_text("It writes without").is_visible()
+    page.get_by_role("button", name="Switch this head off").click()
+    page.wait_for_selector(DRAWN)
     page.get_by_role("button", name="Switch this head on again").click()
     page.wait_for_selector(DRAWN)
     assert "Guess" in said.inner_text() and page.locator(".explore-bars").first.inner_text() == first
