@@ -185,5 +185,5 @@ def test_times_are_taken_of_pairs_that_compute_and_only_whole_ones_are_stored(ca
     stored = (MEASURED / "times.csv").read_bytes()
     times.main(["--quick"])
     output = capsys.readouterr().out.splitlines()
-    assert len(output) == 9 and all(" / " in line for line in output)
+    assert len(output) == 12 and all(" / " in line for line in output)
     assert (MEASURED / "times.csv").read_bytes() == stored
