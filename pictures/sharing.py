@@ -213,7 +213,7 @@ def valleys(
         right.plot(budget, math.exp(lowest), "*", color=color, ms=13, mec="black", mew=0.6)
         phrases.append(f"{power_of_ten(budget)} operations: {math.exp(lowest):,.0f} weights, loss {low:.2f}")
     left.set(xscale="log", xlabel="weights", ylabel="loss (nats)")
-    right.set(xscale="log", yscale="log", xlabel="operations", ylabel="weights of the best GPT")
+    right.set(xscale="log", yscale="log", xlabel="operations", ylabel="weights at the lowest point")
     right.set_yticks([2_000, 5_000, 10_000, 20_000, 50_000])
     right.minorticks_off()
     right.yaxis.set_major_formatter("{x:,.0f}")
