@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from helpers import team
 from helpers.counted import CountedConfig, build_gpt, config_of
 from helpers.data import SHA256, CharTokenizer, Corpus, PreparedCorpus
-from helpers.errors import RunError
+from helpers.errors import ConfigError, RunError
 from helpers.files import write
 from helpers.gpt import GPT, GPTConfig
 from helpers.optim import Optimizer, TrainConfig
@@ -216,7 +216,8 @@ def load_for_resume(folder: Path, settings: dict[str, Any]) -> Run:
 
 
 def load_model(folder: str | Path) -> tuple[GPT, CharTokenizer]:
-    """The best model of a run, in evaluation mode, and its tokenizer; RunError as in `load`."""
+    """The best model of a run, in evaluation mode, and its tokenizer; RunError as in `load`, and
+    ConfigError for a model of another version."""
     run = load(folder)
     if not run.tokenizer:
         raise RunError(f"the run in {folder} has no tokenizer: it can't write")
@@ -277,9 +278,9 @@ def is_trained(folder: Path, corpus_sha256: str, config: GPTConfig, steps: int) 
     """Whether `folder` holds a finished run of at least this many updates, of this model on this corpus."""
     try:
         run = load(folder)
-    except RunError:
+        same = config_of(run.sizes) == config and run.about["corpus_sha256"] == corpus_sha256
+    except (RunError, ConfigError):  # none, or one of another version
         return False
-    same = config_of(run.sizes) == config and run.about["corpus_sha256"] == corpus_sha256
     return same and run.finished and run.step >= steps
 
 

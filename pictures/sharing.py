@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 from jaxtyping import Float, Int64
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, Rectangle
@@ -205,11 +206,13 @@ def valleys(
         sizes = sorted(by_size)
         for size in sizes:
             left.plot([size] * len(by_size[size]), by_size[size], "o", color=color, ms=3.5, alpha=0.5)
-        logs = [math.log(sizes[0]) + (math.log(sizes[-1]) - math.log(sizes[0])) * i / 60 for i in range(61)]
-        left.plot([math.exp(x) for x in logs], [low + bend * (x - lowest) ** 2 for x in logs], color=color, lw=1.5)
+        x = np.linspace(math.log(sizes[0]), math.log(sizes[-1]), 60)
+        curve = low + bend * (x - lowest) ** 2
+        left.plot(np.exp(x), curve, color=color, lw=1.5)
         left.plot(math.exp(lowest), low, "*", color=color, ms=13, mec="black", mew=0.6)
-        end = (sizes[-1], low + bend * (logs[-1] - lowest) ** 2)
-        left.annotate(power_of_ten(budget), end, (6, 0), textcoords="offset points", color=color, va="center")
+        left.annotate(
+            power_of_ten(budget), (sizes[-1], curve[-1]), (6, 0), textcoords="offset points", color=color, va="center"
+        )
         right.plot(budget, math.exp(lowest), "*", color=color, ms=13, mec="black", mew=0.6)
         phrases.append(f"{power_of_ten(budget)} operations: {math.exp(lowest):,.0f} weights, loss {low:.2f}")
     left.set(xscale="log", xlabel="weights", ylabel="loss (nats)")

@@ -24,9 +24,10 @@ from helpers.checkpoint import (
     load_model,
     load_snapshots,
     plan_run,
+    save,
 )
 from helpers.data import OWN, SHA256, TINY, Corpus, split
-from helpers.errors import RunError, Stopped
+from helpers.errors import ConfigError, RunError, Stopped
 from helpers.optim import TrainConfig
 from helpers.training import train
 
@@ -336,6 +337,17 @@ def test_a_trained_run_is_known_by_text_sizes_and_steps(go, small_config, tmp_pa
     assert not is_trained(tmp_path / "run", 64 * "1", sizes, 12)
     assert not is_trained(tmp_path / "run", 64 * "0", small_config, 12)
     assert not is_trained(tmp_path / "nowhere", 64 * "0", sizes, 12)
+
+
+@pytest.mark.slow
+def test_a_run_of_another_version_is_not_trained_and_says_so_when_loaded(go, small_config, tmp_path):
+    go()
+    run = load(tmp_path / "run")
+    run.sizes = run.sizes | {"gates": 2}
+    save(tmp_path / "run", run)
+    assert not is_trained(tmp_path / "run", 64 * "0", small_config, 1)
+    with pytest.raises(ConfigError, match="another version"):
+        load_model(tmp_path / "run")
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import papermill
 import pytest
 from ipykernel.ipkernel import IPythonKernel
 from notebook_file import BY_NAME, LESSONS, cells, prose, run, tags
-from scheduling import COURSE, belongs
+from scheduling import COURSE, belongs, shortened
 
 from exercises import yours
 from helpers import ROOT, commands, training
@@ -47,6 +47,11 @@ def test_the_course_lists_what_lies_in_the_folders():
 )
 def test_a_notebook_is_tested_with_its_own_exercises(test, notebook, does):
     assert belongs(test, notebook) == does
+
+
+def test_only_the_whole_setting_is_shortened():
+    assert shortened("steps = 40  # or steps = 400", "speedrun") == "steps = 10  # or steps = 400"
+    assert shortened("max_steps=500", "speedrun") == "max_steps=500"
 
 
 def test_what_make_test_shortens_stands_in_the_notebooks():

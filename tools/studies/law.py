@@ -3,25 +3,21 @@
 Five widths are trained with each of five budgets of computing.
 """
 
-import math
 import time
 from collections.abc import Iterable
 from statistics import fmean
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
-import torch
 from jaxtyping import Integer
 from torch import Tensor
 
 from helpers import tables
 from helpers.data import split
-from helpers.gpt import GPT, GPTConfig
 from helpers.loss import evaluate
-from helpers.optim import TrainConfig, make_optimizer
+from helpers.optim import TrainConfig
 from helpers.rooms.experiments import CHOOSE, FIRST_CHOOSING_SEED, REPORT, choose_rate
-from helpers.rooms.study import Study
+from helpers.rooms.study import GPTStudy, Variant
 from helpers.tables import Line
-from helpers.training import updates
 
 T, BATCH, LAYERS = 64, 16, 2
 # By budget, in operations: five widths about the best one
@@ -45,6 +41,10 @@ class Trained(NamedTuple):
     seed: int
     part: str  # CHOOSE, measured on text that is held out of training, or REPORT, on the validation split
 
+    @property
+    def variant(self) -> str:
+        return str(self.width)
+
 
 def weights_of(width: int) -> int:
     """The matrices' numbers that work for each letter: those of the blocks, and the head's 65 rows."""
@@ -57,10 +57,12 @@ def steps_of(width: int, operations: float) -> int:
     return round(operations / (a_letter * BATCH * T))
 
 
-class Law(Study):
+class Law(GPTStudy):
     """Losses by budget and width."""
 
     run_type = Trained
+    variants: ClassVar = {str(width): Variant({"n_embd": width}) for widths in WIDTHS.values() for width in widths}
+    sizes: ClassVar = {"context_length": T, "n_layer": LAYERS, "n_head": 4}
 
     def budget(self) -> str:
         return (
@@ -86,13 +88,10 @@ class Law(Study):
     def is_known(self, run: Trained) -> bool:
         return run.rate is not None
 
-    def measure(self, run: Trained, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
-        assert run.rate is not None
-        start = time.process_time()
-        training_text, val_tokens = split(tokens, T)
-        train_tokens, held_out = split(training_text, T)
+    def recipe(self, run: Trained, device: str = "cpu") -> TrainConfig:
+        assert run.rate is not None, f"{run}: the rate is not chosen yet"
         steps = steps_of(run.width, run.operations)
-        config = TrainConfig(
+        return TrainConfig(
             batch_size=BATCH,
             max_steps=steps,
             eval_interval=steps,
@@ -100,14 +99,16 @@ class Law(Study):
             min_learning_rate=run.rate / 10,
             warmup_steps=steps // 10,
             seed=run.seed,
+            device=device,
         )
-        torch.manual_seed(run.seed)
-        model = GPT(GPTConfig(vocab_size, context_length=T, n_layer=LAYERS, n_head=4, n_embd=run.width))
-        batches = torch.Generator().manual_seed(run.seed)
-        for loss in updates(model, train_tokens, config, make_optimizer(model, config), batches):
-            if not math.isfinite(loss):
-                break
+
+    def measure(self, run: Trained, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+        start = time.process_time()
+        training_text, val_tokens = split(tokens.to(self.recipe(run, device).device), T)
+        train_tokens, held_out = split(training_text, T)
+        model, _ = self.train(run, train_tokens, vocab_size, device)
         loss = evaluate(model, held_out if run.part == CHOOSE else val_tokens, T)
+        steps = steps_of(run.width, run.operations)
         measured = {"weights": weights_of(run.width), "steps": steps, "loss": round(loss, 4)}
         return {**run._asdict(), **measured, "seconds": round(time.process_time() - start, 1)}
 
