@@ -14,7 +14,7 @@ from torch import Tensor
 
 from helpers.gpt import GPT, attention_weights, watch
 from pictures import plotting
-from pictures.machine import KNOWN, LARGE, WIDTH, Box, Canvas, room_for, short
+from pictures.marks import KNOWN, LARGE, WIDTH, Box, Canvas, room_for, short
 
 
 class _Stream(Canvas):

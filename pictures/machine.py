@@ -9,16 +9,31 @@ Where it can be touched, a front end draws it again from the same marks: sharp, 
 and on a phone, 350 wide, in two rows, of which the lower one runs back to the left.
 """
 
-from collections import namedtuple
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, Rectangle
 from torch import Tensor
 
 from pictures import plotting
+from pictures.marks import (
+    BAND,
+    FOLLOWED,
+    KNOWN,
+    LARGE,
+    LIT,
+    MISSING,
+    NARROW,
+    WIDTH,
+    Box,
+    Cells,
+    Drawing,
+    Point,
+    Sketch,
+    Tone,
+    room_for,
+    short,
+)
 
 HEADED = ("query", "key", "scores", "weights", "value", "context")  # what each head has of its own
 SHAPES = {  # K keys are looked at by T tokens
@@ -33,28 +48,7 @@ SHAPES = {  # K keys are looked at by T tokens
     "weights": "T × K",
 }
 PARTS = (*SHAPES, "softmax", "dropout", "mixture", "heads")
-WIDTH = 700  # of the picture, which is 10 inches
-NARROW = 350
 LINES = ("x", "query", "scores", "weights", "context", "output")  # a word's path
-SMALL = 8.75  # its letters, in points
-LARGE = 10.3
-# Of writing, of lines, of cells (0 to 1), of letters; by its name, a front end knows it.
-Tone = namedtuple("Tone", "ink line width strength weight name")
-LIT = Tone("black", plotting.COLORS[1], 2.6, 1.0, "bold", "lit")
-KNOWN = Tone("#444444", "#808080", 1.2, 0.5, "normal", "known")
-MISSING = Tone("#707070", "#B8B8B8", 1.2, 0.0, "normal", "missing")
-FOLLOWED = Tone("black", "black", 2.2, 1.0, "bold", "followed")
-BAND = "#FBE9B7"  # behind the row that is followed
-Box = tuple[float, float, float, float]  # left, top, width, height
-Point = tuple[float, float]
-
-
-class Drawing(NamedTuple):
-    """A machine not shown yet: its figure, its alternative text, and what a touch can ask."""
-
-    figure: Figure
-    text: str
-    data: dict[str, Any]
 
 
 def draw(
@@ -84,7 +78,7 @@ def draw(
     if kept is not None:
         text += f" Dropout: {lost(numbers['weights'], kept, numbers.get('mask'))}."
 
-    wide, narrow = (sketch(rows, columns, contents, alone, lit, follow, kept) for sketch in (_Sketch, _NarrowSketch))
+    wide, narrow = (sketch(rows, columns, contents, alone, lit, follow, kept) for sketch in (_Wide, _Narrow))
     data = {
         "rows": rows,
         "columns": columns,
@@ -95,16 +89,6 @@ def draw(
         "follow": follow,
     }
     return Drawing(wide.painted(), text, data)
-
-
-def short(tokens: Sequence[str]) -> list[str]:
-    """Tokens as labels of at most ten letters."""
-    return [word if len(word) <= 10 else word[:9] + "…" for word in plotting.labels(tokens)]
-
-
-def room_for(words: Sequence[str]) -> float:
-    """How many pixels the longest word takes beside a table."""
-    return 14 + 5.7 * max(map(len, words))
 
 
 def lost(weights: Tensor, kept: Tensor, mask: Tensor | None) -> str:
@@ -185,141 +169,7 @@ def layout(contents: Mapping[str, Tensor], T: int, T_key: int, room: float) -> d
     return boxes
 
 
-class Canvas:
-    """An empty picture 700 pixels wide, y downwards; words, frames, tables, arrows go on it."""
-
-    def __init__(self, height: float):
-        self.height = height
-        fig, self.ax = plotting.figure(10, 10 * height / WIDTH)
-        fig.set_layout_engine("none")
-        self.ax.set(position=(0, 0, 1, 1), xlim=(0, WIDTH), ylim=(height, 0), autoscale_on=False)
-        self.ax.axis("off")
-
-    def write(self, x: float, y: float, text: str, size: float = SMALL, **style: Any) -> None:
-        self.ax.text(x, y, text, **{"ha": "center", "va": "center", "zorder": 5, "fontsize": size} | style)
-
-    def frame(self, box: Box, zorder: float, line: str = "none", fill: str = "none", width: float = 0) -> None:
-        self.ax.add_patch(Rectangle(box[:2], *box[2:], zorder=zorder, edgecolor=line, facecolor=fill, linewidth=width))
-
-    def arrow(self, *path: Point, line: str = KNOWN.line, width: float = KNOWN.width, zorder: float = 1) -> None:
-        """Along a path of straight lines, with the tip at its end."""
-        style: dict[str, Any] = {"color": line, "lw": width, "zorder": zorder}
-        self.ax.plot(*zip(*path[:-1], strict=True), solid_capstyle="butt", **style)
-        style |= {"arrowstyle": "-|>", "mutation_scale": 12, "shrinkA": 0, "shrinkB": 0}
-        self.ax.add_patch(FancyArrowPatch(*path[-2:], **style))
-
-    def words(self, words: Sequence[str], x: float, top: float, height: float) -> None:
-        """Words beside a table's rows, right-aligned at x: as many as there is room for."""
-        step = 1 + int(10 // (height / len(words)))
-        for k in range(0, len(words), step):
-            self.write(x, top + (k + 0.5) * height / len(words), words[k], color=KNOWN.ink, ha="right")
-
-    def table(
-        self,
-        name: str,
-        table: Tensor,
-        box: Box,
-        shape: str,
-        mask: Tensor | None = None,
-        at: float = 0.5,
-        **style: Any,
-    ) -> None:
-        """A table, its name above and its shape below at share `at`; with a mask, of weights."""
-        left, top, width, height = box
-        if mask is not None:  # weights of 0.6 and more are fully green
-            style |= {"cmap": plotting.SHARE, "allowed": mask, "limits": (0, 0.6)}
-        self.frame(box, 2, fill="white")
-        plotting.table(self.ax, table, box, fontsize=SMALL, **style)
-        self.frame(box, 6, line=KNOWN.line, width=KNOWN.width)
-        self.write(left + at * width, top - 10, name, LARGE, color=KNOWN.ink)
-        if "=" not in shape:
-            shape += f" = {' × '.join(map(str, table.shape))}"
-        self.write(left + at * width, top + height + 11, shape, color=KNOWN.ink)
-
-
-class Mark(NamedTuple):
-    """One thing that is drawn: a call of Canvas at a depth, in a tone."""
-
-    depth: float
-    kind: str  # write, frame, arrow or cells
-    what: dict[str, Any]
-    tone: Tone
-
-
-class Sketch:
-    """The marks of a drawing: a picture is painted with them, or a front end draws them.
-
-    Whoever draws gives it boxes (and a height), contents by the boxes' names, and lines: names of tables that lie
-    side by side.
-    """
-
-    width = WIDTH
-    height: float
-    boxes: dict[str, Box]
-    contents: Mapping[str, Tensor]
-    lines: list[tuple[str, ...]]
-
-    def __init__(self) -> None:
-        self.marks: list[Mark] = []
-
-    def write(self, x: float, y: float, text: str, tone: Tone, size: float = SMALL, **style: Any) -> None:
-        self.marks.append(Mark(5, "write", {"x": x, "y": y, "text": text, "size": size} | style, tone))
-
-    def frame(self, box: Box, depth: float, tone: Tone, **style: Any) -> None:
-        self.marks.append(Mark(depth, "frame", {"box": box} | style, tone))
-
-    def arrow(self, *path: Point, tone: Tone) -> None:
-        self.marks.append(Mark(1 + tone.strength / 2, "arrow", {"path": path}, tone))
-
-    def painted(self) -> Figure:
-        """The picture."""
-        canvas = Canvas(self.height)
-        for depth, kind, what, tone in self.marks:
-            if kind == "write":
-                canvas.write(**{"color": tone.ink, "weight": tone.weight} | what)
-            elif kind == "frame":
-                canvas.frame(zorder=depth, **what)
-            elif kind == "arrow":
-                canvas.arrow(*what["path"], line=tone.line, width=tone.width, zorder=depth)
-            else:
-                plotting.table(canvas.ax, fontsize=SMALL, **what)
-        return canvas.ax.figure
-
-    def drawing(self) -> dict[str, Any]:
-        """For a front end: boxes by names, and marks from the deepest up; colours are its own."""
-        marks = []
-        for depth, kind, what, tone in sorted(self.marks, key=lambda mark: mark.depth):
-            if kind == "cells":
-                continue  # it has the tables
-            mark: dict[str, Any] = {"kind": kind, "tone": tone.name, "above": depth > 3}
-            if kind == "write":
-                mark |= {"at": _rounded(what["x"], what["y"]), "text": what["text"]}
-                mark |= {name: what[name] for name in ("ha", "va") if what.get(name, "center") != "center"}
-                mark |= {"large": True} if what["size"] == LARGE else {}
-                mark |= {"turned": True} if what.get("rotation") else {}
-            elif kind == "frame":
-                mark |= {"box": _rounded(*what["box"]), "fill": what.get("fill", "none")}
-                mark["fill"] = {"white": "paper", BAND: "band"}.get(mark["fill"], "none")
-            else:
-                mark["path"] = [_rounded(*point) for point in what["path"]]
-            marks.append(mark)
-        boxes = {name: _rounded(*box) for name, box in self.boxes.items()}
-        tones = {name: self.tone(name) for name in self.contents}
-        return {
-            "width": self.width,
-            "height": round(self.height, 2),
-            "lines": [list(line) for line in self.lines],
-            "boxes": boxes,
-            "tones": {name: {"tone": tone.name, "strength": tone.strength} for name, tone in tones.items()},
-            "marks": marks,
-        }
-
-    def tone(self, part: str) -> Tone:
-        """That of a table and its numbers."""
-        return KNOWN
-
-
-class _Sketch(Sketch):
+class _Wide(Sketch):
     """The machine's."""
 
     def __init__(
@@ -344,8 +194,9 @@ class _Sketch(Sketch):
         self.room = room_for(rows + columns)
         self.lines = self.rows_of_tables()
         self.boxes = self.layout()
-        self.row = _middle(self.boxes["x"])  # of the tables that lie in a row
-        self.height = max(map(_bottom, self.boxes.values())) + 32
+        _, top, _, height = self.boxes["x"]
+        self.row = top + height / 2  # of the tables that lie in a row
+        self.height = max(map(self.floor, self.boxes)) + 32
         self.steps()
         for name in SHAPES:
             if name in self.boxes:
@@ -407,7 +258,7 @@ class _Sketch(Sketch):
             style["limits"] = (0, 0.6) if name == "weights" else (0, 6)
         if name == "weights":
             style["kept"] = self.kept
-        self.marks.append(Mark(3, "cells", style, tone))
+        self.marks.append(Cells(tone, style))
 
     def label(self, name: str) -> None:
         """The name of a table above its cells, or in the middle of an empty box."""
@@ -489,7 +340,7 @@ class _Sketch(Sketch):
 
     def name_of_heads(self) -> None:
         x = self.right("scores") + 4
-        y = _bottom(self.boxes["scores"]) + 4
+        y = self.floor("scores") + 4
         self.write(x, y, "heads", self.tone("heads"), ha="left")
 
     def line_to_key_and_value(self) -> None:
@@ -535,7 +386,7 @@ class _Sketch(Sketch):
 
     def arrows_into_the_row(self) -> None:
         """From keys to scores, from values to contexts, from the mask to the softmax."""
-        floor = _bottom(self.boxes["key"])  # of the tables above the row
+        floor = self.floor("key")  # of the tables above the row
         roof = self.boxes["x"][1] - 18  # of the row
         x = self.middle("scores")
         # Beside the arrow, and not across the mask's, which few words leave no room for.
@@ -544,13 +395,14 @@ class _Sketch(Sketch):
         x = self.middle("context")
         self.step("mixture", "mixture", (x + 8, floor + 36), (x, floor + 28), (x, roof), result="context")
         mask = self.boxes["mask"]
-        start = (mask[0] - 5, _middle(mask))
+        level = mask[1] + mask[3] / 2
+        start = (mask[0] - 5, level)
         self.step(
             "mask",
             "",
             (self.gap, self.row),
             start,
-            (self.gap, _middle(mask)),
+            (self.gap, level),
             (self.gap, self.row - 18),
         )
 
@@ -559,17 +411,12 @@ class _Sketch(Sketch):
         """The middle between scores and weights."""
         return (self.right("scores") + self.boxes["weights"][0] - 5) / 2
 
-    def middle(self, name: str) -> float:
-        left, _, width, _ = self.boxes[name]
-        return left + width / 2
-
     def right(self, name: str) -> float:
         """Where an arrow starts beside a table, and beside the heads behind it."""
-        left, _, width, _ = self.boxes[name]
-        return left + width + (9 if name in HEADED else 5)
+        return super().right(name) + (9 if name in HEADED else 5)
 
 
-class _NarrowSketch(_Sketch):
+class _Narrow(_Wide):
     """For a phone: weights below scores, context below query, output below x. What nobody needs yet is left out."""
 
     width = NARROW
@@ -588,7 +435,7 @@ class _NarrowSketch(_Sketch):
         tall = min(20 * len(self.rows), 120)
         above = min(20 * len(self.columns), 120)  # the values' height
         key = (lefts[2], 58 + self.room, words * cell, min(20 * min(max(wide.get("key", 2), 2), 3.5), 60))
-        top = _bottom(key) + 56
+        top = key[1] + key[3] + 56
         middle = top + tall + 72
         low = middle + above + 68
         boxes = {
@@ -611,7 +458,7 @@ class _NarrowSketch(_Sketch):
 
     def name_of_heads(self) -> None:
         if "weights" in self.boxes:
-            x, y = self.right("scores"), _bottom(self.boxes["scores"]) + 34
+            x, y = self.right("scores"), self.floor("scores") + 34
             self.write(x, y, "heads", self.tone("heads"), ha="right")
 
     def value_word(self, k: int, along: float, tone: Tone) -> None:
@@ -642,42 +489,27 @@ class _NarrowSketch(_Sketch):
         self.across("x", "query", "query", "=" if "query" in self.alone else "W_query")
         if "weights" not in self.boxes:
             return
-        x, floor = self.middle("scores"), _bottom(self.boxes["scores"]) + 30
+        x, floor = self.middle("scores"), self.floor("scores") + 30
         roof = self.boxes["weights"][1] - 18
         if "mask" in self.boxes:
             mask = self.boxes["mask"]
             self.step("mask", "", (x, floor), (x, floor), (x, mask[1] - 18))
-            floor = _bottom(mask) + 18
+            floor = self.floor("mask") + 18
         spot = (x - 8, (floor + roof) / 2)
         self.step("softmax", "softmax", spot, (x, floor), (x, roof), result="weights", ha="right")
         if self.kept is not None:
             self.write(x + 8, spot[1], "dropout", self.tone("dropout", "weights"), ha="left")
         left, end = self.boxes["context"][0] - 5, self.boxes["output"]
-        row = _middle(end)
+        row = end[1] + end[3] / 2
         self.step("output", "", (left, row), (left, row), (end[0] + end[2] + 5, row), result="output")
 
     def arrows_into_the_row(self) -> None:
-        x, floor, roof = self.middle("scores"), _bottom(self.boxes["key"]) + 12, self.boxes["scores"][1] - 18
+        x, floor, roof = self.middle("scores"), self.floor("key") + 12, self.boxes["scores"][1] - 18
         spot = (x - 8, (floor + roof) / 2)
         self.step("scores", self.product(), spot, (x, floor), (x, roof), result="scores", ha="right")
         if "context" not in self.boxes:
             return
-        x, floor, roof = self.middle("context"), _bottom(self.boxes["value"]) + 28, self.boxes["context"][1] - 18
+        x, floor, roof = self.middle("context"), self.floor("value") + 28, self.boxes["context"][1] - 18
         self.step(
             "mixture", "mixture", (x - 8, (floor + roof) / 2), (x, floor), (x, roof), result="context", ha="right"
         )
-
-
-def _rounded(*lengths: float) -> list[float]:
-    return [round(length, 1) for length in lengths]
-
-
-def _middle(box: Box) -> float:
-    """The height at which arrows go from side to side."""
-    _, top, _, height = box
-    return top + height / 2
-
-
-def _bottom(box: Box) -> float:
-    _, top, _, height = box
-    return top + height

@@ -10,7 +10,7 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 from torch import Tensor
 
 from pictures import plotting
-from pictures.machine import KNOWN, LARGE, LIT, MISSING, SMALL, Box, Canvas
+from pictures.marks import KNOWN, LARGE, LIT, MISSING, SMALL, Box, Canvas
 
 TOPS = (30, 196)  # of the tables of process 0, and of process 1
 TALL = 96

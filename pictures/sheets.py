@@ -15,17 +15,17 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pictures import plotting
-from pictures.machine import (
+from pictures.machine import SHAPES
+from pictures.marks import (
     BAND,
     FOLLOWED,
     KNOWN,
     LARGE,
     NARROW,
-    SHAPES,
     WIDTH,
     Box,
+    Cells,
     Drawing,
-    Mark,
     Point,
     Sketch,
     Tone,
@@ -236,7 +236,7 @@ class _Sheets(Sketch):
         # What somebody has set is written for all words, the rest for the one that is followed; weights by themselves.
         followed = tone == FOLLOWED and not name.startswith("weights")
         style |= {"numbers": followed != self.is_set(name), "most": max(self.T, self.C)}
-        self.marks.append(Mark(3, "cells", style, tone))
+        self.marks.append(Cells(tone, style))
 
     def is_set(self, name: str) -> bool:
         return name.split()[0] in ("x", "key", "slice")
@@ -327,18 +327,6 @@ class _Sheets(Sketch):
         for name in self.contents:
             drawing["tones"][name]["most"] = max(self.T, self.C) if self.is_set(name) else 0
         return drawing
-
-    def middle(self, name: str) -> float:
-        left, _, wide, _ = self.boxes[name]
-        return left + wide / 2
-
-    def right(self, name: str) -> float:
-        left, _, wide, _ = self.boxes[name]
-        return left + wide
-
-    def floor(self, name: str) -> float:
-        _, top, _, tall = self.boxes[name]
-        return top + tall
 
 
 class _NarrowSheets(_Sheets):

@@ -10,7 +10,7 @@ from matplotlib.colors import same_color
 from matplotlib.patches import Rectangle
 
 from helpers.attention import attention, causal_mask
-from pictures import machine
+from pictures import machine, marks
 
 WORDS = ["Your", "journey", "starts", "with", "one", "step"]
 torch.manual_seed(5)
@@ -117,10 +117,10 @@ def test_the_numbers_stand_in_their_cells(draw):
 @pytest.mark.parametrize("part", ["key", "weights"])
 def test_what_is_lit_stands_out(draw, part):
     ax, alt = draw(WORDS, **PROJECTED, lit=[part])
-    lit = [patch for patch in ax.findobj(Rectangle) if patch.get_linewidth() == machine.LIT.width]
+    lit = [patch for patch in ax.findobj(Rectangle) if patch.get_linewidth() == marks.LIT.width]
     left, top, right, bottom = box_of(PROJECTED, part)
     assert [patch.get_bbox().extents.tolist() for patch in lit] == [pytest.approx((left, top, right, bottom))]
-    assert same_color(lit[0].get_edgecolor(), machine.LIT.line)
+    assert same_color(lit[0].get_edgecolor(), marks.LIT.line)
     bold = [text.get_text() for text in ax.texts if text.get_weight() == "bold" and text.get_text()]
     assert ("keyᵀ" if part == "key" else part) in bold and len(bold) <= 2
     strengths = [mesh.get_alpha() for mesh in ax.findobj(QuadMesh)]
