@@ -73,8 +73,8 @@ def test_a_run_that_has_ended_is_kept_and_not_made_again(small, tmp_path):
     path.parent.mkdir()
     run = VariantRun(5, WHOLE, 0.01, 1, REPORT)
     line = {**run._asdict(), "parameters": 1, "loss": 77.0, "last_loss": 77.0, "seconds": 0.1}
-    comments = tool.circumstances(SMALL, load_corpus(tmp_path / "text.txt"), "cpu")
-    path.write_text(csv_table([line], [tool.made_by("python -m tools.studies parts"), *comments]), "utf-8")
+    comments = tool.comments_of("parts", load_corpus(tmp_path / "text.txt"), "cpu")
+    path.write_text(csv_table([line], comments), "utf-8")
     tool.main(small)
     _, lines = read_table(tmp_path / "parts.csv")
     assert lines[0] == line and [row["loss"] == 77.0 for row in lines] == [
@@ -115,10 +115,7 @@ def test_runs_of_another_commit_text_or_budget_are_refused_and_left_as_they_are(
     path = tmp_path / "growing" / "parts.csv"
     path.parent.mkdir()
     line = {**VariantRun(5, WHOLE, 0.01, 1, REPORT)._asdict(), "loss": 1.0, "last_loss": 1.0}
-    comments = [
-        tool.made_by("python -m tools.studies parts"),
-        *tool.circumstances(SMALL, load_corpus(tmp_path / "text.txt"), "cpu"),
-    ]
+    comments = tool.comments_of("parts", load_corpus(tmp_path / "text.txt"), "cpu")
     for place in (0, 2, 3):
         changed = [comment + "?" if i == place else comment for i, comment in enumerate(comments)]
         path.write_text(csv_table([line], changed), "utf-8")

@@ -7,7 +7,6 @@ the table says of which commit they are: it may, as long as the code of the old 
 """
 
 import argparse
-import platform
 import sys
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context
@@ -26,7 +25,7 @@ from helpers.rooms import parts
 from helpers.rooms.museum_curves import Museum
 from helpers.rooms.study import GPTStudy, Study
 from helpers.tables import MEASURED, Line, csv_table, read_table
-from tools.provenance import made_by
+from tools.provenance import header
 from tools.studies import far, heads, passage, presets, rungs, times
 from tools.studies.asking import Mirrors, Root
 from tools.studies.claims import Claims
@@ -68,12 +67,11 @@ SCRIPTS = {
 GROWING = ROOT / "build" / "studies"
 
 
-def circumstances(study: Study, corpus: Corpus, device: str) -> list[str]:
-    """A table's comment lines: what decides its numbers, beside the commit's code."""
-    versions = f"Python {platform.python_version()}, torch {torch.__version__}"
-    machine = f"{versions}, {platform.system()} {platform.machine()}, 1 thread a run, {device}"
-    read = [f"corpus: {corpus.name}, SHA-256 {corpus.sha256}"] if study.reads_corpus else []
-    return [machine, *read, f"budget: {study.budget()}"]
+def comments_of(name: str, corpus: Corpus, device: str) -> list[str]:
+    """The comment lines of a study's table."""
+    study = STUDIES[name]
+    lines = header(name, "1 thread a run", device, corpus=corpus if study.reads_corpus else None)
+    return [*lines, f"budget: {study.budget()}"]
 
 
 def measure(name: str, path: str | None, device: str, run: Any) -> Line:
@@ -94,10 +92,7 @@ def grow(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
     study, corpus = STUDIES[name], load_corpus(options.corpus)
     if study.reads_corpus and corpus.name != TINY and options.out.resolve() == MEASURED.resolve():
         raise ConfigError("the stored tables are of tiny Shakespeare: name another folder by --out")
-    comments = [
-        made_by(f"python -m tools.studies {name}"),
-        *circumstances(study, corpus, options.device),
-    ]
+    comments = comments_of(name, corpus, options.device)
     lines: list[Line] = []
     if options.extend:
         header, lines = read_table(options.out / path.name)

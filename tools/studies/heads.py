@@ -23,6 +23,7 @@ from helpers.loss import evaluate
 from helpers.presets import PRESETS
 from helpers.rooms.heads import Head, looks_back, loss_without, made_to_look_back
 from helpers.tables import MEASURED, Line
+from tools.provenance import header
 from tools.studies import networks
 from tools.studies.presets import sample
 
@@ -52,7 +53,7 @@ def main(arguments: list[str]) -> None:
     networks.store("heads", growth, f"{budget}, and so are all others", "heads_growth")
     first, _ = at_step(networks.watched(PRESET, STEPS, SEEDS[0], AT), STEPS)
     networks.store("heads", maps_of(first, tokenizer), f"the network of seed {SEEDS[0]} reads {LINE!r}", "heads_maps")
-    text = [*networks.about("heads", budget), f"the model of seed {SEEDS[0]}, temperature 0.8, writes:"]
+    text = [*header("heads", corpus=corpus), budget, f"the model of seed {SEEDS[0]}, temperature 0.8, writes:"]
     write(MEASURED / f"{PRESET}.txt", "".join(f"# {line}\n" for line in text) + sample(first, tokenizer, top_p=1.0))
     say(f"stored a text in notebooks/measured/{PRESET}.txt")
 

@@ -15,7 +15,7 @@ from helpers.files import write
 from helpers.gpt import GPT
 from helpers.optim import make_optimizer
 from helpers.tables import MEASURED, Line, csv_table
-from tools.provenance import made_by
+from tools.provenance import header
 
 STATE = "state.pt"
 
@@ -92,15 +92,5 @@ def _save(path: Path, state: dict) -> None:
 def store(study: str, lines: list[Line], budget: str, table: str = "") -> None:
     """Write the table of a study of this folder (or another `table`), with the commit, the corpus and the budget."""
     table = table or study
-    write(MEASURED / f"{table}.csv", csv_table(lines, about(study, budget)))
+    write(MEASURED / f"{table}.csv", csv_table(lines, [*header(study, corpus=load_corpus()), budget]))
     say(f"stored {len(lines)} rows in notebooks/measured/{table}.csv")
-
-
-def about(study: str, budget: str) -> list[str]:
-    """The comment lines of a table or a text."""
-    corpus = load_corpus()
-    return [
-        made_by(f"python -m tools.studies {study}"),
-        f"torch {torch.__version__}, corpus: {corpus.name}, SHA-256 {corpus.sha256}",
-        budget,
-    ]

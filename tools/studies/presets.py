@@ -8,7 +8,6 @@ finished is only read.
 """
 
 import math
-import platform
 import sys
 from collections.abc import Iterable
 from itertools import combinations
@@ -28,7 +27,7 @@ from helpers.optim import has_bfloat16
 from helpers.presets import choose_preset, run_folder
 from helpers.sampling import generate
 from helpers.tables import MEASURED, csv_table
-from tools.provenance import made_by
+from tools.provenance import header
 
 # Of counted, none with which its settings were chosen.
 SEEDS = {
@@ -68,15 +67,13 @@ def curve(folder: Path, corpus: Corpus) -> str:
         | {name: round(getattr(record, name), 4) for name in ("train_loss", "val_loss", "seconds")}
         for record in run.history
     ]
-    comments = [made_by("python -m tools.studies presets"), circumstances(corpus), f"seed {run.settings['seed']}"]
+    comments = [*comments_of(corpus), f"seed {run.settings['seed']}"]
     return csv_table(lines, comments)
 
 
-def circumstances(corpus: Corpus) -> str:
-    return (
-        f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} threads, "
-        f"{'bfloat16' if has_bfloat16() else 'float32'}; corpus: {corpus.name}, SHA-256 {corpus.sha256}"
-    )
+def comments_of(corpus: Corpus) -> list[str]:
+    number_format = "bfloat16" if has_bfloat16() else "float32"
+    return header("presets", f"{torch.get_num_threads()} threads", number_format, corpus=corpus)
 
 
 def account(folders: dict[int, Path], corpus: Corpus, counts: bool) -> str:
@@ -87,8 +84,7 @@ def account(folders: dict[int, Path], corpus: Corpus, counts: bool) -> str:
     text = sample(*checkpoint.load_model(folder))
     copies = [longest_copy(validation[i : i + len(text)], training) for i in range(0, 20 * LENGTH, LENGTH)]
     lines = [
-        made_by("python -m tools.studies presets"),
-        circumstances(corpus),
+        *comments_of(corpus),
         *(how_it_fared(seed, folder) for seed, folder in folders.items()),
         *([the_mean_of(folders, corpus), counting_alone(corpus)] if counts else []),
         f"longest copy from the training text: {longest_copy(text, training)!r}; "

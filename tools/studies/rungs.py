@@ -3,8 +3,6 @@
 python -m tools.studies rungs
 """
 
-import platform
-
 import nbformat
 import torch
 
@@ -12,7 +10,7 @@ from helpers import ROOT, files
 from helpers.commands import Options, say
 from helpers.data import load_corpus
 from helpers.tables import MEASURED, csv_table
-from tools.provenance import made_by
+from tools.provenance import header
 
 NOTEBOOK = ROOT / "notebooks" / "08_nanogpt_shakespeare.ipynb"
 # The cells that its ladder stands on.
@@ -54,7 +52,9 @@ def main(arguments: list[str]) -> None:
         for rung, (loss, text, *_) in names["rungs"].items():
             sizes = names["measured"][rung]
             lines.append({"rung": rung, "seed": seed, **sizes, "loss": round(loss, 4), "writes": text})
-    files.write(MEASURED / "rungs.csv", csv_table(lines, provenance()))
+    what = "seconds of one core, for building, training, measuring and writing; settings in the cells of notebook 08"
+    comments = [*header("rungs", f"{torch.get_num_threads()} threads", corpus=load_corpus()), what]
+    files.write(MEASURED / "rungs.csv", csv_table(lines, comments))
     say(f"stored {len(lines)} rows in notebooks/measured/rungs.csv")
 
 
@@ -74,13 +74,3 @@ def rung(name, make, **recipe):
     parameters = sum(p.numel() for p in make().parameters())
     measured[name] = {"parameters": parameters, "seconds": round(time.process_time() - start, 1)}
 """
-
-
-def provenance() -> list[str]:
-    corpus = load_corpus()
-    return [
-        made_by("python -m tools.studies rungs"),
-        f"Python {platform.python_version()}, torch {torch.__version__}, {torch.get_num_threads()} thread",
-        f"corpus: {corpus.name}, SHA-256 {corpus.sha256}",
-        "seconds of one core, for building, training, measuring and writing; settings in the cells of notebook 08",
-    ]

@@ -4,7 +4,6 @@ python -m tools.studies times            at GPT-2's width
 python -m tools.studies times --quick    small sizes, only printed: to see that it works
 """
 
-import os
 import platform
 import re
 import time
@@ -21,7 +20,7 @@ from helpers.commands import Options, say
 from helpers.files import write
 from helpers.gpt import one_thread
 from helpers.tables import MEASURED, Line, csv_table
-from tools.provenance import made_by
+from tools.provenance import header
 from tools.studies.claims import make_heads_full_width
 
 Race = tuple[str, Callable, str, Callable]  # ours by name, ours, the rival by name, the rival
@@ -180,18 +179,12 @@ def recurrent_races(quick: bool) -> Iterator[Race]:
 RACES = (softmax_races, loop_races, heads_races, splitting_races, full_width_races, recurrent_races)
 
 
-def about(program: str) -> list[str]:
-    """The comment lines of a table: how it was made, and where."""
+def processor() -> str:
+    """Its name, where the system knows it."""
     cpuinfo = Path("/proc/cpuinfo")  # Linux; elsewhere Python knows the name
     text = cpuinfo.read_text() if cpuinfo.exists() else ""
     match = re.search(r"model name\s*: (.+)", text)
-    processor = match[1] if match else platform.processor()
-    cores, threads = os.cpu_count(), torch.get_num_threads()
-    return [
-        made_by(program),
-        f"machine: {processor}, {cores} logical cores, {platform.system()} {platform.machine()}",
-        f"{threads} threads, Python {platform.python_version()}, torch {torch.__version__}",
-    ]
+    return match[1] if match else platform.processor()
 
 
 @one_thread()
@@ -199,7 +192,7 @@ def main(arguments: list[str]) -> None:
     parser = Options(prog="python -m tools.studies times", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, only printed")
     options = parser.parse_args(arguments)
-    comments = [*about(parser.prog), "seconds of processor time, medians of the rounds"]
+    comments = [*header("times", processor(), "1 thread"), "seconds of processor time, medians of the rounds"]
     lines = []
     for races in RACES:
         torch.manual_seed(1)
