@@ -124,7 +124,7 @@ def _learn(
     except EnoughError:
         print(f"after {seconds:g} seconds it had made {training.step:,} of {steps:,} steps")
     if not training.step:
-        print("your my_train has reported no step, so there is nothing to show: step 8g says how")
+        print("your my_train has reported no step, so nothing can be shown: call report(step, loss) after each update")
         return None
     live.update()
     training.parameters = count_parameters(model)

@@ -17,7 +17,7 @@ def test_the_table_lists_every_lesson_with_its_time_and_all_its_exercises_unsolv
     assert links[:11] == [path.name for path in sorted(NOTEBOOKS.glob("0*_*.ipynb"))]
     assert sorted(links[11:]) == sorted(f"beyond/{path.name}" for path in NOTEBOOKS.glob("beyond/*.ipynb"))
     blank_page = rows.pop()  # which asks for the steps again
-    assert blank_page.endswith("| Two hours, or a weekend | 0 of 13 |")
+    assert blank_page.endswith("| Two to four hours, or a weekend | 0 of 13 |")
     assert all(re.search(r"\| ([\w-]+ )*(minutes|hour) \| 0 of \d \|$", row) for row in rows)
     assert sum(int(re.search(r"(\d+) \|$", row)[1]) for row in rows) == len(judge.every())
 
