@@ -25,10 +25,10 @@ from helpers.rooms import parts
 from helpers.rooms.museum_curves import Museum
 from helpers.rooms.study import GPTStudy, Study
 from helpers.tables import MEASURED, Line, csv_table, read_table
-from tools.provenance import header
 from tools.studies import far, heads, passage, presets, rungs, times
 from tools.studies.asking import Mirrors, Root
 from tools.studies.claims import Claims
+from tools.studies.header import header
 from tools.studies.law import Law
 from tools.studies.many_heads import HeadsWorth, TwoQuestions
 from tools.studies.masks import Masks

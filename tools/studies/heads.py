@@ -23,8 +23,8 @@ from helpers.loss import evaluate
 from helpers.presets import PRESETS
 from helpers.rooms.heads import Head, looks_back, loss_without, made_to_look_back
 from helpers.tables import MEASURED, Line
-from tools.provenance import header
 from tools.studies import networks
+from tools.studies.header import header
 from tools.studies.presets import sample
 
 PRESET, STEPS, SEEDS = "playground", 3000, (1, 2, 3)

@@ -15,7 +15,7 @@ from helpers.files import write
 from helpers.gpt import GPT
 from helpers.optim import make_optimizer
 from helpers.tables import MEASURED, Line, csv_table
-from tools.provenance import header
+from tools.studies.header import header
 
 STATE = "state.pt"
 

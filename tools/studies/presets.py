@@ -27,7 +27,7 @@ from helpers.optim import has_bfloat16
 from helpers.presets import choose_preset, run_folder
 from helpers.sampling import generate
 from helpers.tables import MEASURED, csv_table
-from tools.provenance import header
+from tools.studies.header import header
 
 # Of counted, none with which its settings were chosen.
 SEEDS = {

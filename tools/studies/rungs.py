@@ -10,7 +10,7 @@ from helpers import ROOT, files
 from helpers.commands import Options, say
 from helpers.data import load_corpus
 from helpers.tables import MEASURED, csv_table
-from tools.provenance import header
+from tools.studies.header import header
 
 NOTEBOOK = ROOT / "notebooks" / "08_nanogpt_shakespeare.ipynb"
 # The cells that its ladder stands on.

@@ -20,8 +20,8 @@ from helpers.commands import Options, say
 from helpers.files import write
 from helpers.gpt import one_thread
 from helpers.tables import MEASURED, Line, csv_table
-from tools.provenance import header
 from tools.studies.claims import make_heads_full_width
+from tools.studies.header import header
 
 Race = tuple[str, Callable, str, Callable]  # ours by name, ours, the rival by name, the rival
 
