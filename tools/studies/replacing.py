@@ -154,8 +154,14 @@ class Replacing(Study):
             for how in (larger, handing_on[1], adding)
             for rate in rates[:2]
         ]
+        deep = [
+            Stacked("give", layers, 4, *how, rate, 1000)
+            for layers in (12, 24)
+            for how in (untouched, larger, handing_on[1])
+            for rate in (0.00075, 0.0002)
+        ]
         following = [Stacked("next", 6, 4, *how, 0.00075, 1000) for how in (untouched, larger)]
-        return slow + quick + high + [*following, Stacked("next", 6, 4, *adding, 0.003, 300)]
+        return slow + quick + high + deep + [*following, Stacked("next", 6, 4, *adding, 0.003, 300)]
 
     @one_thread()
     def measure(self, run: Stacked, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
