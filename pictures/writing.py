@@ -90,6 +90,9 @@ def recipes(losses: Mapping[str, tuple[Sequence[float], Sequence[float]]], miles
 def parameters(model: GPT) -> None:
     """The matrices of a GPT to scale, so that equal areas are equally many numbers: tables below, blocks above."""
     total, unit = count_parameters(model), model.config.n_embd  # a block is so high
+    if type(model) is not GPT:
+        print(f"{total:,} numbers: one of today's models, of which there is no such picture")
+        return
     gap, step = 0.14 * unit, 1.14 * unit
     _, ax = figure(7.4, 0.62 * len(model.blocks) + 0.9)
     end = 0.0
