@@ -6,9 +6,6 @@ from exercises import compare
 from exercises.judge import Asked, WrongError, exercise, prediction
 from exercises.properties import words
 
-Dictionary = dict[str, str]
-
-
 prediction(
     "0b",  # What goes through one vector
     right=(128, 40 * 40),

@@ -22,7 +22,7 @@ from helpers.gpt import GPT, GPTConfig
 from helpers.optim import Optimizer, TrainConfig
 
 CHECKPOINT = "checkpoint.pt"  # what torch.save writes, then the 64 hex digits of its SHA-256
-# For people; of a run, nothing is read from them but its sample.
+# For people to read; the code reads only sample.txt.
 VIEWS = ("config.json", "history.json", "tokenizer.json", "sample.txt")
 # Settings that a resume may change.
 MAY_CHANGE = ("max_steps", "warmup_steps", "accumulate", "device", "compile")
@@ -41,7 +41,7 @@ class Record:
 
     `train_loss` is the mean over the batches since the last record (at step 0: the first batch),
     `val_loss` that over the whole validation text. `seconds` is the time that all updates took so
-    far; the speed is that since the last record.
+    far; `tokens_per_second` covers the updates since the last record.
     """
 
     step: int

@@ -179,12 +179,12 @@ def orthogonal(matrices: Float[Tensor, "N rows columns"]) -> Float[Tensor, "N ro
     """Nearly orthogonal matrices, near the given ones: their singular values lie around 1.
 
     Five steps of Newton-Schulz, each x -> 3.4445 x - 4.7750 (x xT) x + 2.0315 (x xT)^2 x, with
-    Jordan's coefficients; in bfloat16, as he has it, unless the processor only imitates that.
+    Jordan's coefficients; in bfloat16, as he has it, unless the processor only emulates it.
     """
     if matrices.shape[1] > matrices.shape[2]:
         return orthogonal(matrices.mT).mT  # x @ x.T is smaller that way round
-    imitates = matrices.device.type == "cpu" and not has_bfloat16()
-    x = F.normalize(matrices if imitates else matrices.bfloat16(), dim=(1, 2))
+    emulated = matrices.device.type == "cpu" and not has_bfloat16()
+    x = F.normalize(matrices if emulated else matrices.bfloat16(), dim=(1, 2))
     for _ in range(5):
         gram = x @ x.mT
         polynomial = torch.baddbmm(gram, gram, gram, beta=-4.7750, alpha=2.0315)
@@ -193,7 +193,7 @@ def orthogonal(matrices: Float[Tensor, "N rows columns"]) -> Float[Tensor, "N ro
 
 
 def has_bfloat16() -> bool:
-    """Whether the processor multiplies matrices in bfloat16; others only imitate it, and slowly."""
+    """Whether the processor multiplies matrices in bfloat16; others only emulate it, and slowly."""
     capabilities = torch.cpu.get_capabilities()
     return any(has for name, has in capabilities.items() if name.endswith("bf16"))
 

@@ -18,10 +18,11 @@ from helpers import ROOT, checkpoint
 from helpers.commands import Options, command, say
 from helpers.files import write
 from helpers.microscope import every_tensor
+from helpers.presets import RUNS
 from helpers.sampling import generate
 from pictures import plotting
 
-PICTURE, RUN = ROOT / "docs" / "learning.gif", ROOT / "build" / "runs" / "playground"
+PICTURE, RUN = ROOT / "docs" / "learning.gif", RUNS / "playground"
 IN_THE_DARK = PICTURE.with_stem("learning-dark")
 NIGHT = (13, 17, 23)  # GitHub's background
 STEPS = (0, 100, 500, 2000, 6000)

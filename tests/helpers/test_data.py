@@ -145,10 +145,7 @@ def serve():
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                if self.command == "GET":
-                    self.wfile.write(body)
-
-            do_HEAD = do_GET
+                self.wfile.write(body)
 
             def log_message(self, *arguments):
                 pass

@@ -22,6 +22,7 @@ from urllib.parse import unquote
 import nbformat
 from nbformat import NotebookNode
 
+from pictures import host
 from tools import ledger, publish
 from tools.lessons import lessons, named, short, solutions, sources
 from tools.site.captions import CAPTIONS
@@ -184,8 +185,6 @@ class Stage:
             facts = output.get("metadata", {}).get("image/png", {})
             data = {"text/html": self.picture(base64.b64decode(picture), path, **facts)}
         if "explore" in output.get("metadata", {}):
-            from pictures import host  # slow, as it brings PyTorch; few notebooks need it
-
             data = {"text/html": host.page(output)}
         return {"output_type": "display_data", "metadata": {}, "data": data} if data else None
 
@@ -328,8 +327,6 @@ def mountings(notebook: NotebookNode) -> list[str]:
     explored = [output.metadata.explore for output in outputs]
     if not explored:
         return []
-    from pictures import host  # slow, as it brings PyTorch; few notebooks need it
-
     return [host.mounting(name) for name in sorted({explore.front_end for explore in explored})]
 
 

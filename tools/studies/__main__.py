@@ -95,14 +95,14 @@ def grow(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
     comments = comments_of(name, corpus, options.device)
     lines: list[Line] = []
     if options.extend:
-        header, lines = read_table(options.out / path.name)
-        if not {*comments[1:-1]} <= {*header}:  # all but the commit and the budget
-            raise RunError(f"the stored table was made otherwise ({'; '.join(header[1:])}): make it anew")
-        comments += [*(x for x in header if x.startswith("earlier lines")), f"earlier lines {header[0]}"]
+        stored, lines = read_table(options.out / path.name)
+        if not {*comments[1:-1]} <= {*stored}:  # all but the commit and the budget
+            raise RunError(f"the stored table was made otherwise ({'; '.join(stored[1:])}): make it anew")
+        comments += [*(x for x in stored if x.startswith("earlier lines")), f"earlier lines {stored[0]}"]
     if path.exists():
-        header, lines = read_table(path)
-        if header != comments:
-            raise RunError(f"{path} has runs made otherwise ({'; '.join(header[1:])}): move it away")
+        stored, lines = read_table(path)
+        if stored != comments:
+            raise RunError(f"{path} has runs made otherwise ({'; '.join(stored[1:])}): move it away")
     options.out.mkdir(parents=True, exist_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     bar = tqdm(total=len(study.plan(lines)), initial=len(lines), unit="run", smoothing=0.02)

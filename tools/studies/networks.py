@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from helpers import ROOT, checkpoint, presets, training
+from helpers import checkpoint, presets, training
 from helpers.commands import say
 from helpers.data import CharTokenizer, load_corpus, split
 from helpers.files import write
@@ -31,7 +31,7 @@ def trained(preset: str, seed: int, run: str) -> tuple[GPT, CharTokenizer, Integ
     train_tokens, val_tokens = split(tokenizer.encode(corpus.text), recipe.model["context_length"])
     torch.manual_seed(seed)
     model = recipe.build(tokenizer.vocab_size, train_tokens)
-    folder = ROOT / "build" / "runs" / run
+    folder = presets.RUNS / run
     settings = checkpoint.settings_of(model, recipe.training, train_tokens, val_tokens, tokenizer)
     resume, _ = checkpoint.plan_run(folder, settings, reuse=True, overwrite=False, may_move_aside=False)
     training.train(

@@ -49,7 +49,9 @@ class Norms(Study):
         )
 
     def plan(self, lines: Iterable[Line]) -> list[Rated]:
-        settings = [(norms, "nothing", rate) for rate in (0.03, 0.008, 0.015, 0.004, 0.002, 0.001) for norms in (False, True)]
+        settings = [
+            (norms, "nothing", rate) for rate in (0.03, 0.008, 0.015, 0.004, 0.002, 0.001) for norms in (False, True)
+        ]
         settings += [(False, how, 0.03) for how in ("clipping", "warm-up")]
         runs = [Rated(*setting, seed) for setting in settings for seed in range(8)]
         return runs + [Rated(norms, "nothing", 0.06, seed) for seed in range(3) for norms in (False, True)]

@@ -143,24 +143,24 @@ class Replacing(Study):
 
     def plan(self, lines: Iterable[Line]) -> list[Stacked]:
         rates = (0.003, 0.00075, 0.012)
-        untouched, larger, *handing_on = [(False, start) for start in STARTS]
+        untouched, scaled, handing, own = [(False, start) for start in STARTS]
         adding = (True, "PyTorch's")
-        slow = [Stacked("give", 6, 8, *how, rate, 1000) for how in (untouched, larger) for rate in rates]
+        slow = [Stacked("give", 6, 8, *how, rate, 1000) for how in (untouched, scaled) for rate in rates]
         slow.append(Stacked("give", 6, 8, *untouched, 0.0002, 1000))
-        quick = [Stacked("give", 6, 8, *how, rate, 300) for how in (adding, *handing_on) for rate in rates]
+        quick = [Stacked("give", 6, 8, *how, rate, 300) for how in (adding, handing, own) for rate in rates]
         high = [
             Stacked("give", layers, 4, *how, rate, 300)
             for layers in (12, 24)
-            for how in (larger, handing_on[1], adding)
+            for how in (scaled, own, adding)
             for rate in rates[:2]
         ]
         deep = [
             Stacked("give", layers, 4, *how, rate, 1000)
             for layers in (12, 24)
-            for how in (untouched, larger, handing_on[1])
+            for how in (untouched, scaled, own)
             for rate in (0.00075, 0.0002)
         ]
-        following = [Stacked("next", 6, 4, *how, 0.00075, 1000) for how in (untouched, larger)]
+        following = [Stacked("next", 6, 4, *how, 0.00075, 1000) for how in (untouched, scaled)]
         return slow + quick + high + deep + [*following, Stacked("next", 6, 4, *adding, 0.003, 300)]
 
     @one_thread()
