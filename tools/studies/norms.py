@@ -44,7 +44,7 @@ class Norms(Study):
 
     def budget(self) -> str:
         return (
-            f"notebook 07's GPT (helpers.gpt), three blocks of four heads, C = 64, {STEPS} steps on 16 windows of {T} "
+            f"notebook 07's GPT (helpers.gpt), three blocks of four heads, C = 64, {STEPS} steps or four times as many on 16 windows of {T} "
             "letters, Adam, the rate falls to zero; the loss in nats on 1,000 windows of the validation split"
         )
 
@@ -54,7 +54,10 @@ class Norms(Study):
         ]
         settings += [(False, how, 0.03) for how in ("clipping", "warm-up")]
         runs = [Rated(*setting, seed) for setting in settings for seed in range(8)]
-        return runs + [Rated(norms, "nothing", 0.06, seed) for seed in range(3) for norms in (False, True)]
+        runs += [Rated(norms, "nothing", 0.06, seed) for seed in range(3) for norms in (False, True)]
+        rates = {True: (0.001, 0.002, 0.004), False: (0.004, 0.008, 0.015)}
+        longer = [(norms, rate) for norms in rates for rate in rates[norms]]
+        return runs + [Rated(norms, "nothing", rate, seed, 4 * STEPS) for norms, rate in longer for seed in range(3)]
 
     @one_thread()
     def measure(self, run: Rated, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
@@ -91,6 +94,6 @@ class Norms(Study):
             losses = sorted(line["loss"] for line in group)
             above = sum(not loss < 4.17 for loss in losses)  # one that is no number, too
             norms = "yes" if run.norms else "no"
-            row = [norms, run.held_by, f"{run.rate:g}", str(len(group)), str(above)]
+            row = [norms, run.held_by, f"{run.rate:g}", f"{run.steps:,}", str(len(group)), str(above)]
             rows.append([*row, " ".join(f"{loss:,.2f}" for loss in losses)])
-        return tables.table(["norms", "held by", "rate", "seeds", "above 4.17", "losses"], rows)
+        return tables.table(["norms", "held by", "rate", "steps", "seeds", "above 4.17", "losses"], rows)
