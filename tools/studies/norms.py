@@ -45,7 +45,8 @@ class Norms(Study):
     def budget(self) -> str:
         return (
             f"notebook 07's GPT (helpers.gpt), three blocks of four heads, C = 64, {STEPS} steps or four times as many "
-            f"on 16 windows of {T} letters, Adam, the rate falls to zero; the loss in nats on 1,000 windows of the validation split"
+            f"on 16 windows of {T} letters, Adam, the rate falls to zero; the loss in nats on 1,000 windows of the "
+            "validation split"
         )
 
     def plan(self, lines: Iterable[Line]) -> list[Rated]:
