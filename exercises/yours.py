@@ -129,7 +129,7 @@ def read(path: Path) -> dict[str, str]:
         raise NotKeptError(f"{called(path)} can't be read: {error}") from None
     text = text.partition(f"\n{MAIN}")[0]
     head, *pieces = re.split(r"^# (\w+ · .*)\n", text, flags=re.M)
-    steps = {"": head.strip()}
+    steps = {"": head.strip() or HEAD}  # an empty file begins as a new one
     for heading, piece in zip(pieces[::2], pieces[1::2], strict=True):
         label = heading.partition(" · ")[0]
         name = label if label in BY_LABEL else heading

@@ -216,8 +216,10 @@ def load_for_resume(folder: Path, settings: dict[str, Any]) -> Run:
 
 
 def load_model(folder: str | Path) -> tuple[GPT, CharTokenizer]:
-    """The best model of a run, in evaluation mode, and its tokenizer; RunError as in `load`, and
-    ConfigError for a model of another version."""
+    """The best model of a run, in evaluation mode, and its tokenizer.
+
+    RunError as in `load`; ConfigError for a model of another version.
+    """
     run = load(folder)
     if not run.tokenizer:
         raise RunError(f"the run in {folder} has no tokenizer: it can't write")

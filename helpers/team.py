@@ -132,8 +132,8 @@ def own_device(name: str) -> str:
 def with_equal_gradients(compute_loss: nn.Module, device: str) -> nn.Module:
     """The loss as a module whose backward pass leaves the mean of all processes' gradients in each.
 
-    DDP sends gradients in packets, which it sorts in the first pass. It is spent on
-    a batch that doesn't count, so that a resumed run adds, and so rounds, in the same order as the undisturbed one.
+    DDP sends gradients in packets, which it sorts in the first pass. A batch that doesn't count is
+    spent on that, so that a resumed run adds, and so rounds, in the same order as the undisturbed one.
     """
     if size() == 1:
         return compute_loss

@@ -164,7 +164,7 @@ class Arrow:
 
 @dataclass
 class Cells:
-    """Those of a table; a front end has it, and needs nothing more."""
+    """Those of a table; a front end has the table, and paints them itself."""
 
     tone: Tone
     style: dict[str, Any]  # of plotting.table
@@ -229,8 +229,7 @@ class Sketch:
 
     def drawing(self) -> dict[str, Any]:
         """For a front end: boxes by names, and marks from the deepest up; colours are its own."""
-        upwards = sorted(self.marks, key=lambda mark: mark.depth)
-        about = [{"kind": mark.kind, "tone": mark.tone.name, "above": mark.depth > 3} | mark.data() for mark in upwards]
+        drawn = sorted((mark for mark in self.marks if mark.kind != "cells"), key=lambda mark: mark.depth)
         tones = {name: self.tone(name) for name in self.contents}
         return {
             "width": self.width,
@@ -238,7 +237,9 @@ class Sketch:
             "lines": [list(line) for line in self.lines],
             "boxes": {name: _rounded(*box) for name, box in self.boxes.items()},
             "tones": {name: {"tone": tone.name, "strength": tone.strength} for name, tone in tones.items()},
-            "marks": [data for data in about if data["kind"] != "cells"],
+            "marks": [
+                {"kind": mark.kind, "tone": mark.tone.name, "above": mark.depth > 3} | mark.data() for mark in drawn
+            ],
         }
 
 

@@ -84,6 +84,14 @@ def test_steps_are_kept_in_their_order_and_the_file_runs_alone(file, notebook, c
     assert ran_alone(file).returncode == 0
 
 
+def test_an_empty_file_begins_as_a_new_one(file, notebook):
+    notebook.solve(ONE)
+    new = file.read_text("utf-8")
+    file.write_text("", "utf-8")
+    notebook.solve(ONE)
+    assert file.read_text("utf-8") == new and "from torch import nn" in new
+
+
 def test_what_is_wrong_or_no_step_or_where_nobody_reads_is_not_kept(file, notebook, monkeypatch):
     notebook.solve(("1a", "my_scores = lambda q, k: q", "my_scores"), ("3d", "s = 12", "s"))
     monkeypatch.delenv("MY_GPT")

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from helpers.gpt import GPT, GPTConfig
+from helpers.modern import ModernConfig, ModernGPT
 from pictures import heads, plotting, writing
 
 
@@ -65,6 +66,11 @@ def test_where_a_gpts_numbers_are_adds_up(said):
     writing.parameters(GPT(GPTConfig(65, 64, n_layer=4, n_head=4, n_embd=128)))
     assert "The 804,096 numbers" in said[0] and "MLPs 524,288 (65.2%); attention 262,144 (32.6%)" in said[0]
     assert "tables 16,512 (2.1%); norms 1,152 (0.1%)" in said[0] and 524_288 + 262_144 + 16_512 + 1_152 == 804_096
+
+
+def test_of_todays_models_there_is_only_the_count(said, capsys):
+    writing.parameters(ModernGPT(ModernConfig(65, 64, n_layer=1, n_head=2, n_embd=8, positions="rotary")))
+    assert "numbers: one of today's models" in capsys.readouterr().out and not said
 
 
 def test_the_tower_shows_parameters_beside_each_loss(said):
