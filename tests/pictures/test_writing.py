@@ -69,7 +69,7 @@ def test_where_a_gpts_numbers_are_adds_up(said):
 
 
 def test_of_todays_models_there_is_only_the_count(said, capsys):
-    writing.parameters(ModernGPT(ModernConfig(65, 64, n_layer=1, n_head=2, n_embd=8, positions="rotary")))
+    writing.parameters(ModernGPT(ModernConfig(65, 64, n_layer=1, n_head=2, n_embd=8, rotary=True)))
     assert "numbers: one of today's models" in capsys.readouterr().out and not said
 
 
