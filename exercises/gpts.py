@@ -186,8 +186,8 @@ def is_dropped_at(p: float, factors: Tensor, subject: str) -> None:
 
 
 # ---------------------------------------------------------------- of a GPT
-GPT = {"vocab_size": 11, "context_length": 8, "n_layer": 2, "n_head": 2, "n_embd": 32}
-V, T = GPT["vocab_size"], GPT["context_length"]
+SIZES = {"vocab_size": 11, "context_length": 8, "n_layer": 2, "n_head": 2, "n_embd": 32}
+V, T = SIZES["vocab_size"], SIZES["context_length"]
 
 
 def ids(vocab_size: int, *shape: int) -> Tensor:
@@ -198,7 +198,7 @@ def ids(vocab_size: int, *shape: int) -> Tensor:
 def gives_logits(answer: Callable[..., Any]) -> None:
     """For every place of texts as long as the context and shorter, of every size."""
     for sizes in ((11, 8, 2, 2, 32), (65, 5, 1, 4, 32), (7, 12, 3, 1, 16)):
-        model, (vocab_size, context) = made(answer, dict(zip(GPT, sizes, strict=True))), sizes[:2]
+        model, (vocab_size, context) = made(answer, dict(zip(SIZES, sizes, strict=True))), sizes[:2]
         length = getattr(model, "context_length", "missing")
         if length != context:
             raise WrongError(
@@ -222,7 +222,7 @@ def reads_its_past(run: TensorFunction) -> None:
 
 def knows_the_order(answer: Callable[..., Any]) -> None:
     """With one layer already. (With a mask, several layers tell the first place from the others even without.)"""
-    run = reading(stir(made(answer, GPT | {"n_layer": 1})), V)
+    run = reading(stir(made(answer, SIZES | {"n_layer": 1})), V)
     tokens = ids(V, 8, T)
     turned = torch.cat([tokens[:, :-1].flip(1), tokens[:, -1:]], 1)
     if near(run(turned)[:, -1], run(tokens)[:, -1]):
@@ -231,16 +231,16 @@ def knows_the_order(answer: Callable[..., Any]) -> None:
 
 def uses_its_sizes(answer: Callable[..., Any]) -> None:
     """n_layer and n_head make a difference, and a layer is as large as a block."""
-    one, three = (numbers_in(made(answer, GPT | {"n_layer": n_layer})) for n_layer in (1, 3))
+    one, three = (numbers_in(made(answer, SIZES | {"n_layer": n_layer})) for n_layer in (1, 3))
     if one >= three:
         raise WrongError("with 3 layers it has no more parameters than with 1: is n_layer used?")
-    more, least = (three - one) // 2, 8 * GPT["n_embd"] ** 2
+    more, least = (three - one) // 2, 8 * SIZES["n_embd"] ** 2
     if more < least:
         raise WrongError(
             f"the matrices of one more layer have {more} numbers, and {least} are needed: is there attention, and an "
             "MLP that widens?"
         )
-    uses_heads(lambda n_head: made(answer, GPT | {"n_head": n_head}), ids(V, 2, T), V)
+    uses_heads(lambda n_head: made(answer, SIZES | {"n_head": n_head}), ids(V, 2, T), V)
 
 
 def loss_of(model: nn.Module, tokens: Tensor, vocab_size: int) -> Tensor:
@@ -250,7 +250,7 @@ def loss_of(model: nn.Module, tokens: Tensor, vocab_size: int) -> Tensor:
 
 def begins_unsure(answer: Callable[..., Any]) -> None:
     """The loss of a fresh GPT is that of a guess."""
-    model = made(answer, dict(zip(GPT, (65, 32, 2, 4, 64), strict=True)))
+    model = made(answer, dict(zip(SIZES, (65, 32, 2, 4, 64), strict=True)))
     loss = loss_of(model, ids(65, 64, 33), 65).item()
     if abs(loss - math.log(65)) > 0.3:
         raise WrongError(
@@ -261,7 +261,7 @@ def begins_unsure(answer: Callable[..., Any]) -> None:
 
 def has_a_path(answer: Callable[..., Any]) -> None:
     """Through many layers, a place still depends on its own token. Attention alone takes means of means of all."""
-    run = reading(made(answer, GPT | {"context_length": 16, "n_layer": 8}), V)
+    run = reading(made(answer, SIZES | {"context_length": 16, "n_layer": 8}), V)
     tokens = ids(V, 24, 16)
     changed = torch.cat([tokens[:, :-1], (tokens[:, -1:] + 1) % V], 1)
     before, after = run(tokens)[:, -1], run(changed)[:, -1]
@@ -275,7 +275,7 @@ def has_a_path(answer: Callable[..., Any]) -> None:
 @torch.no_grad()
 def goes_through_blocks_in_turn(answer: Callable[..., Any]) -> None:
     """Where a list has two blocks, exchanging their numbers changes the logits."""
-    model = stir(made(answer, GPT | {"n_layer": 2}))
+    model = stir(made(answer, SIZES | {"n_layer": 2}))
     run, tokens = reading(model, V), ids(V, 2, T)
     before, exchanged = run(tokens), False
     for pair in model.modules():
@@ -299,7 +299,7 @@ def drops_in_blocks(answer: Callable[..., Any]) -> None:
     start = torch.get_rng_state()
     states = []
     for n_layer, training in ((3, False), (1, True), (3, True)):
-        model = made(answer, GPT | {"n_layer": n_layer, "dropout": 0.5}).train(training)
+        model = made(answer, SIZES | {"n_layer": n_layer, "dropout": 0.5}).train(training)
         torch.set_rng_state(start)
         reading(model, V)(ids(V, 2, T))
         states.append(torch.get_rng_state())
@@ -311,7 +311,7 @@ def drops_in_blocks(answer: Callable[..., Any]) -> None:
 
 def learns_by_heart(answer: Callable[..., Any]) -> None:
     """Four short texts are soon known. Each update is a small step against the gradient's signs."""
-    model = made(answer, GPT).train()
+    model = made(answer, SIZES).train()
     texts = ids(V, 4, T + 1)
     texts[:, 0] = torch.arange(4)
     for _ in range(100):

@@ -139,9 +139,9 @@ exercise(
 @built("7f")  # Your GPT
 def gpt(MyGPT: Any) -> None:
     """MyGPT(vocab_size, context_length, n_layer, n_head, n_embd, dropout=0.0): tokens (B, T) -> logits (B, T, V)."""
-    V, T = gpts.GPT["vocab_size"], gpts.GPT["context_length"]
+    V, T = gpts.SIZES["vocab_size"], gpts.SIZES["context_length"]
     gpts.gives_logits(MyGPT)
-    gpts.reads_its_past(sound(MyGPT, gpts.GPT, width=V, x=gpts.ids(V, 4, T)))
+    gpts.reads_its_past(sound(MyGPT, gpts.SIZES, width=V, x=gpts.ids(V, 4, T)))
     gpts.knows_the_order(MyGPT)
     gpts.uses_its_sizes(MyGPT)
     gpts.begins_unsure(MyGPT)

@@ -418,11 +418,11 @@ def fast(pair: tuple[Callable[..., nn.Module], Writer]) -> None:
     gpts.drops_in_blocks(MyGPT)
 
     def gpt(V: int, T: int, n_layer: int = 1, n_head: int = 2, n_embd: int = 16) -> nn.Module:
-        return stir(made(MyGPT, dict(zip(gpts.GPT, (V, T, n_layer, n_head, n_embd), strict=True))))
+        return stir(made(MyGPT, dict(zip(gpts.SIZES, (V, T, n_layer, n_head, n_embd), strict=True))))
 
     for sizes in ((11, 8, 2, 2, 32), (7, 12, 3, 1, 16)):
         V, T, *_ = sizes
-        sound(MyGPT, dict(zip(gpts.GPT, sizes, strict=True)), V, gpts.ids(V, 3, T))
+        sound(MyGPT, dict(zip(gpts.SIZES, sizes, strict=True)), V, gpts.ids(V, 3, T))
         reads_as_without(gpt(*sizes), V, T)
     saves_work(gpt(11, 64, n_layer=2, n_embd=32), 11, 64)
     shows_the_end(my_fast_write, gpt, cached=True)

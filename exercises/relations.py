@@ -17,7 +17,7 @@ from exercises.inputs import Case, precise
 
 Pairs = list[tuple[Case, Any]]  # a case, and what the answer gave for it
 
-# What was done to the right result, and what a friend would say: to numbers of any kind,
+# What was done to the right result, by what a friend would say. For numbers of any kind:
 DONE: dict[str, Callable[[Tensor], Tensor]] = {
     "the sign is wrong": lambda r: -r,
     "the signs are lost": lambda r: r.abs(),
@@ -27,12 +27,12 @@ DONE: dict[str, Callable[[Tensor], Tensor]] = {
     "one exponential too many: that is exp of what is asked for": lambda r: r.exp(),
     "one logarithm too many: that is log of what is asked for": lambda r: r.log(),
 }
-# to tables alone,
+# For tables alone:
 DONE_TO_TABLES: dict[str, Callable[[Tensor], Tensor]] = {
     "rows and columns are exchanged: turn it on its side (.mT)": lambda r: r.mT,
     "one softmax too many: it was right before the last one": lambda r: r.softmax(-1),
 }
-# and to tables of True and False.
+# For tables of True and False:
 DONE_TO_MASKS: dict[str, Callable[[Tensor], Tensor]] = {
     "True and False are exchanged: it hides what should be seen": lambda r: ~r,
     "rows and columns are exchanged: turn it on its side (.mT)": lambda r: r.mT,

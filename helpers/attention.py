@@ -152,7 +152,7 @@ class MultiHeadAttention(nn.Module):
         return x.transpose(1, 2).flatten(2)  # (B, H, T, D) -> (B, T, H, D) -> (B, T, H * D)
 
     def repeat_kv(self, x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B H T D"]:
-        """Keys or values, one for each head of queries: here each has its own."""
+        """The keys or values for each head of queries: here each head has its own."""
         return x
 
     def fused_attention(self, query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B H T D"]:

@@ -14,11 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from helpers import team
-from helpers.counted import CountedConfig, build_gpt, config_of
+from helpers.counted import CountedConfig
 from helpers.data import SHA256, CharTokenizer, Corpus, PreparedCorpus
 from helpers.errors import ConfigError, RunError
 from helpers.files import write
 from helpers.gpt import GPT, GPTConfig
+from helpers.models import build_gpt, config_of
 from helpers.optim import Optimizer, TrainConfig
 
 CHECKPOINT = "checkpoint.pt"  # what torch.save writes, then the 64 hex digits of its SHA-256
@@ -286,7 +287,7 @@ def is_trained(folder: Path, corpus_sha256: str, config: GPTConfig, steps: int) 
     return same and run.finished and run.step >= steps
 
 
-def plan_run(
+def prepare_folder(
     folder: Path, settings: dict[str, Any], reuse: bool, overwrite: bool, may_move_aside: bool
 ) -> tuple[bool, str]:
     """For a notebook: whether to resume the run in `folder`, and a sentence on what will happen.

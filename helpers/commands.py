@@ -18,7 +18,7 @@ if hasattr(signal, "SIGHUP"):  # Windows has none
 
 
 # What PyTorch says where memory is short, on CUDA and on a CPU.
-TOO_MUCH = "out of memory", "can't allocate memory", "not enough memory"
+OUT_OF_MEMORY = "out of memory", "can't allocate memory", "not enough memory"
 
 
 class Options(argparse.ArgumentParser):
@@ -50,7 +50,7 @@ def command(main: Callable[[list[str]], None], arguments: list[str] | None = Non
     except OSError as error:  # a full disk behind stdout, for example
         sentence, status = f"error: {reason(error)}", 2
     except (MemoryError, RuntimeError) as error:
-        is_out_of_memory = isinstance(error, MemoryError) or any(words in str(error) for words in TOO_MUCH)
+        is_out_of_memory = isinstance(error, MemoryError) or any(words in str(error) for words in OUT_OF_MEMORY)
         if not is_out_of_memory:
             raise
         sentence, status = "error: out of memory: choose a smaller model, batch or text", 2

@@ -13,7 +13,7 @@ its own and doesn't only fill their gaps.
 """
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,7 +24,6 @@ from torch import Tensor, nn
 from helpers.attention import KVCache
 from helpers.counting import KneserNey
 from helpers.errors import ConfigError
-from helpers.gpt import GPT, GPTConfig
 from helpers.modern import ModernConfig, ModernGPT
 from helpers.rules import Rule, require, whole
 
@@ -144,19 +143,3 @@ class CountedGPT(ModernGPT):
         p, totals = (x[:, -tokens.shape[1] :].to(tokens.device) for x in (p, totals))
         how_many = F.one_hot((totals > 0).sum(-1), len(self.lengths) + 1)
         return p.log(), torch.cat([totals.log1p(), how_many], dim=-1)
-
-
-def build_gpt(config: GPTConfig) -> GPT:
-    """The GPT that a config describes: plain, today's, or today's beside counts."""
-    if isinstance(config, CountedConfig):
-        return CountedGPT(config)
-    return ModernGPT(config) if isinstance(config, ModernConfig) else GPT(config)
-
-
-def config_of(sizes: dict[str, Any]) -> GPTConfig:
-    """A config from its fields by name: the first kind that has them all. ConfigError if none has."""
-    for kind in (GPTConfig, ModernConfig, CountedConfig):
-        if sizes.keys() <= {field.name for field in fields(kind)}:
-            return kind(**sizes)
-    unknown = min(sizes.keys() - {field.name for field in fields(CountedConfig)})
-    raise ConfigError(f"no GPT here has a setting {unknown}: it is one of another version of this project")

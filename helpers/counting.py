@@ -193,9 +193,9 @@ class _Places:
         self.level, self.context, self.targets = level, context, targets
         if level.table is None:
             self.entries, self.place = level.entries_of(context)
-        # By how much the count of each place's target falls: by 1, where it was counted. One level
-        # below, where neighbours are counted, it falls by 1 only if the letter that this context
-        # has more stood before the two this once, and never again.
+        # How much the count of each place's target falls: by 1 where it was counted. The level
+        # below counts different letters that came before it; there, the count falls by 1 only if
+        # the longer context occurred this once.
         self.left_out = self.neighbour_left_out = None
         if targets is not None:
             self.own = level.entry_of(context, targets)

@@ -116,7 +116,7 @@ def warmup_stable_decay(step: int, config: TrainConfig) -> float:
 SCHEDULES = {"cosine": cosine, "stable": warmup_stable_decay}
 
 
-def learning_rate(step: int, config: TrainConfig) -> float:
+def rate_at(step: int, config: TrainConfig) -> float:
     """The rate of update number `step`, which counts from 0."""
     return SCHEDULES[config.schedule](step, config)
 

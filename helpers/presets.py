@@ -9,10 +9,10 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from helpers import ROOT
-from helpers.counted import build_gpt, config_of
 from helpers.data import BUNDLED, TINY, Corpus, PreparedCorpus
 from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig
+from helpers.models import build_gpt, config_of
 from helpers.optim import TrainConfig
 
 # `make test` sets NANOGPT_RUNS.

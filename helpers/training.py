@@ -40,7 +40,7 @@ from helpers.files import write
 from helpers.gpt import count_parameters, evaluating
 from helpers.loss import Loss, computes_in_bfloat16_on_cpu, evaluate, loss_module
 from helpers.loss import cross_entropy as cross_entropy  # lessons find it here
-from helpers.optim import Optimizer, TrainConfig, learning_rate, make_optimizer
+from helpers.optim import Optimizer, TrainConfig, make_optimizer, rate_at
 from helpers.presets import PRESETS, choose_preset, describe_loss, run_folder
 from helpers.sampling import generate
 
@@ -67,7 +67,7 @@ def updates(
     for step in range(first_step, config.max_steps):
         model.train()  # the caller may have evaluated it
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, config) * group.get("scale", 1.0)
+            group["lr"] = rate_at(step, config) * group.get("scale", 1.0)
         B, T = batch_shape(step, config, model.config.context_length)
         x, y = get_batch(tokens, B, T, generator)
         optimizer.zero_grad()  # before the forward pass, which can use the memory that becomes free
@@ -230,7 +230,7 @@ def measure(run: Run, model: nn.Module, train_tokens: Tensor, val_tokens: Tensor
         val_loss=finite(evaluate(model, val_tokens, T), run.step),
         seconds=run.seconds,
         tokens_per_second=tokens / seconds if seconds else 0.0,
-        learning_rate=learning_rate(run.step, config),
+        learning_rate=rate_at(run.step, config),
     )
 
 

@@ -130,7 +130,7 @@ def lines(kind: type[Program]) -> None:
 
 
 def checked(kind: type[Program]) -> None:
-    """The checks alone: why the one is red that sees the fault, or all where nobody says which."""
+    """The checks alone: what the check says that sees the fault, or all of them where none is named."""
     results = checks.table([kind])[kind.__name__]
     red = {name: sentence for name, sentence in results.items() if sentence}
     for name in sorted(red, key=lambda name: name != kind.seen_by):

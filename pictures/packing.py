@@ -13,10 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from helpers.counted import CountedGPT, build_gpt, config_of
+from helpers.counted import CountedGPT
 from helpers.data import CharTokenizer
 from helpers.errors import ConfigError
 from helpers.gpt import GPT
+from helpers.models import build_gpt, config_of
 
 LARGEST = torch.finfo(torch.float16).max
 

@@ -255,7 +255,7 @@ def written(values: np.ndarray, ems: float) -> list[list[str]]:
 
 
 def numeral(value: float, decimals: int) -> str:
-    """A number with a proper minus, and none before a zero; the last bit of a half decides nothing."""
+    """A number with a proper minus, and none before a zero; 0.125 and its neighbours round alike."""
     return f"{round(value, decimals + 3):z.{decimals}f}".replace("-", "−")
 
 

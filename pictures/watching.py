@@ -37,7 +37,7 @@ class Run:
         self.tokens = split(corpus.tokens, recipe.model["context_length"])  # to learn from, to validate
         self.folder = Path(out_dir) if out_dir else presets.run_folder(preset, recipe, corpus)
         wanted = checkpoint.settings_of(model, recipe.training, *self.tokens, corpus.tokenizer)
-        self.resume, self.what_happens = checkpoint.plan_run(
+        self.resume, self.what_happens = checkpoint.prepare_folder(
             self.folder, wanted, reuse=reuse, overwrite=overwrite, may_move_aside=out_dir is None
         )
         self.records = History()

@@ -13,10 +13,10 @@ import torch
 from run_folder import ALPHABET
 
 from helpers import training
-from helpers.counted import build_gpt, config_of
 from helpers.data import BUNDLED_PLAY, OWN, CharTokenizer, Corpus, split
 from helpers.errors import Stopped
 from helpers.gpt import GPT, GPTConfig
+from helpers.models import build_gpt, config_of
 from helpers.optim import TrainConfig
 from helpers.training import train
 

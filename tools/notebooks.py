@@ -212,7 +212,7 @@ def side_by_side(paths: list[Path], values: dict[str, object], jobs: int) -> dic
 
 
 def ignore_ctrl_c() -> None:
-    """The process that waits for all others hears it, and ends them."""
+    """Leave Ctrl-C to the main process, which ends this one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

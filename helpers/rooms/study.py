@@ -15,9 +15,9 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor, nn
 
-from helpers.counted import build_gpt, config_of
 from helpers.errors import ConfigError
 from helpers.gpt import GPT
+from helpers.models import build_gpt, config_of
 from helpers.optim import Optimizer, TrainConfig, make_optimizer
 from helpers.tables import Line
 from helpers.training import updates

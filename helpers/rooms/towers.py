@@ -36,9 +36,7 @@ def train(
 
 
 def gradient_left(layers: Sequence[nn.Module]) -> float:
-    """How long a gradient of 64 numbers a place comes out at the bottom of these layers, against how
-    long it went in at the top.
-    """
+    """The length of the gradient at the bottom of these layers, as a share of that at the top."""
     bottom = torch.randn(8, 16, 64, requires_grad=True)
     top = nn.Sequential(*layers)(bottom)
     gradient = torch.randn_like(top)

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from helpers import data
 from helpers.gpt import GPT, GPTConfig, count_parameters
-from helpers.optim import TrainConfig, adamw, learning_rate
+from helpers.optim import TrainConfig, adamw, rate_at
 from helpers.tables import table
 from helpers.training import cross_entropy, evaluate
 
@@ -134,7 +134,7 @@ if __name__ == "__main__":
         """One update, from these windows."""
         windows = text[starts[:, None] + torch.arange(T + 1)]
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, config)
+            group["lr"] = rate_at(step, config)
         optimizer.zero_grad()
         cross_entropy(model(windows[:, :-1]), windows[:, 1:]).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), config.grad_clip)

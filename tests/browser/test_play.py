@@ -8,9 +8,9 @@ import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
 
-from helpers.counted import build_gpt
 from helpers.data import CharTokenizer
 from helpers.gpt import count_parameters
+from helpers.models import build_gpt
 from helpers.modern import ModernConfig
 from pictures.packing import pack
 from tools import play

@@ -10,9 +10,9 @@ import torch
 
 from helpers import microscope
 from helpers.attention import MultiHeadAttention
-from helpers.counted import build_gpt
 from helpers.data import BUNDLED_PLAY, CharTokenizer
 from helpers.gpt import GPT
+from helpers.models import build_gpt
 from helpers.modern import ModernConfig
 from helpers.sampling import filter_logits
 from pictures import host

@@ -23,7 +23,7 @@ from helpers.checkpoint import (
     load,
     load_model,
     load_snapshots,
-    plan_run,
+    prepare_folder,
     save,
 )
 from helpers.data import OWN, SHA256, TINY, Corpus, split
@@ -288,19 +288,19 @@ def test_a_notebook_goes_on_loads_or_starts_anew_and_says_which(go, stopped, fre
     run = tmp_path / "run"
     settings = checkpoint.settings_of(fresh(), quick, *tokens, corpus.tokenizer)
     ask = {"reuse": True, "overwrite": False, "may_move_aside": True}
-    assert plan_run(run, settings, **ask) == (False, "a new run, in run")
+    assert prepare_folder(run, settings, **ask) == (False, "a new run, in run")
     stopped()
-    assert plan_run(run, settings, **ask) == (
+    assert prepare_folder(run, settings, **ask) == (
         True,
         "the run in run has made 5 of 12 steps, and goes on",
     )
     go(resume=True)
     finished = "the run in run has made 12 of 12 steps: it is finished, and nothing is left to do"
-    assert plan_run(run, settings, **ask) == (True, finished)
+    assert prepare_folder(run, settings, **ask) == (True, finished)
     with pytest.raises(RunError, match="its seed is 1, not 2"):
-        plan_run(run, settings | {"seed": 2}, reuse=True, overwrite=False, may_move_aside=False)
+        prepare_folder(run, settings | {"seed": 2}, reuse=True, overwrite=False, may_move_aside=False)
     aside = "a new run, in run; what was there is kept in run-1 (run holds another run: its seed is 1, not 2)"
-    assert plan_run(run, settings | {"seed": 2}, **ask) == (False, aside)
+    assert prepare_folder(run, settings | {"seed": 2}, **ask) == (False, aside)
     assert load(tmp_path / "run-1").finished and not run.exists()
 
 

@@ -9,11 +9,12 @@ import torch
 from torch import nn
 
 from helpers import checks
-from helpers.counted import CountedConfig, CountedGPT, build_gpt, config_of
+from helpers.counted import CountedConfig, CountedGPT
 from helpers.counting import KneserNey
 from helpers.data import get_batch
 from helpers.errors import ConfigError
 from helpers.loss import cross_entropy, evaluate
+from helpers.models import build_gpt, config_of
 from helpers.modern import ModernConfig
 from helpers.optim import TrainConfig, make_optimizer
 from helpers.presets import choose_preset

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from helpers import microscope
-from helpers.counted import build_gpt
 from helpers.gpt import GPT, GPTConfig, attention_maps
 from helpers.loss import evaluate
+from helpers.models import build_gpt
 from helpers.modern import ModernConfig
 
 V, T, L, H, C = 11, 8, 2, 3, 12

@@ -8,9 +8,9 @@ from torch import nn
 
 from helpers import checks
 from helpers.attention import KVCache, attention, causal_mask
-from helpers.counted import build_gpt, config_of
 from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig, attention_maps, count_parameters
+from helpers.models import build_gpt, config_of
 from helpers.modern import (
     ModernAttention,
     ModernConfig,

@@ -15,10 +15,10 @@ from helpers.optim import (
     TrainConfig,
     adamw,
     cosine,
-    learning_rate,
     make_optimizer,
     muon_and_adamw,
     orthogonal,
+    rate_at,
     warmup_stable_decay,
 )
 from helpers.training import updates
@@ -99,12 +99,12 @@ def test_a_device_is_chosen_when_the_settings_are_made(monkeypatch):
 
 # ---------------------------------------------------------------- schedules
 def test_the_cosine_by_hand():
-    rates = [learning_rate(step, RECIPE) for step in range(120)]
+    rates = [rate_at(step, RECIPE) for step in range(120)]
     # A tenth more each step.
     assert rates[0] == pytest.approx(1e-4) and rates[8] == pytest.approx(9e-4)
     assert rates[9] == pytest.approx(1e-3) and rates[59] == pytest.approx(5.5e-4) and rates[109] == pytest.approx(1e-4)
     assert rates[119] == rates[109] and rates[9:110] == sorted(rates[9:110], reverse=True)
-    assert learning_rate(30, RECIPE) == cosine(30, RECIPE)
+    assert rate_at(30, RECIPE) == cosine(30, RECIPE)
 
 
 def test_the_plateau_and_its_end_by_hand():
@@ -118,23 +118,23 @@ def test_the_plateau_and_its_end_by_hand():
         schedule="stable",
         decay=0.4,
     )
-    rates = [round(learning_rate(step, config), 6) for step in range(12)]
+    rates = [round(rate_at(step, config), 6) for step in range(12)]
     assert rates == [0.25, 0.5, 0.75, 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2, 0.2]
-    assert learning_rate(8, config) == warmup_stable_decay(8, config)
+    assert rate_at(8, config) == warmup_stable_decay(8, config)
 
 
 def test_the_learning_rate_falls_along_a_cosine_and_not_along_a_line(quick):
     config = dataclasses.replace(quick, warmup_steps=0, max_steps=1000, learning_rate=1.0, min_learning_rate=0.0)
     for step in (1, 250, 333, 900):
-        assert learning_rate(step, config) == pytest.approx(math.cos(math.pi * step / 2000) ** 2)
-    assert learning_rate(250, config) > 0.85  # a line would have reached 0.75
+        assert rate_at(step, config) == pytest.approx(math.cos(math.pi * step / 2000) ** 2)
+    assert rate_at(250, config) > 0.85  # a line would have reached 0.75
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("warmup_steps", [0, 5, 500])
 def test_a_rate_is_never_below_zero_or_above_the_highest(schedule, warmup_steps):
     config = dataclasses.replace(RECIPE, schedule=schedule, warmup_steps=warmup_steps)
-    assert all(0 < learning_rate(step, config) <= config.learning_rate for step in range(config.max_steps + 1))
+    assert all(0 < rate_at(step, config) <= config.learning_rate for step in range(config.max_steps + 1))
 
 
 # ---------------------------------------------------------------- optimizers

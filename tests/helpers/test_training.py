@@ -16,7 +16,7 @@ from helpers.errors import ConfigError, RunError
 from helpers.gpt import GPT
 from helpers.loss import cross_entropy, evaluate
 from helpers.modern import ModernConfig, ModernGPT
-from helpers.optim import TrainConfig, learning_rate, make_optimizer
+from helpers.optim import TrainConfig, make_optimizer, rate_at
 from helpers.presets import PRESETS
 from helpers.training import batch_shape, record_steps, train, updates
 
@@ -54,7 +54,7 @@ def test_equals_a_loop_written_from_the_recipe(model, tokens, quick, small_confi
 
     generator, losses = torch.Generator().manual_seed(config.seed), []
     state = [(p, torch.zeros_like(p), torch.zeros_like(p)) for p in other.parameters()]
-    for step, rate in enumerate([1 / 3 * 1e-2, 2 / 3 * 1e-2, *(learning_rate(step, config) for step in range(2, 6))]):
+    for step, rate in enumerate([1 / 3 * 1e-2, 2 / 3 * 1e-2, *(rate_at(step, config) for step in range(2, 6))]):
         x, y = get_batch(tokens[0], 8, 16, generator)
         loss = -other(x).log_softmax(-1).gather(-1, y[..., None]).mean()
         losses.append(loss.item())
@@ -87,7 +87,7 @@ def test_a_loop_that_begins_later_makes_the_steps_that_are_left_at_their_own_rat
     optimizer, rates = make_optimizer(model, quick), []
     for _ in updates(model, tokens[0], quick, optimizer, torch.Generator(), first_step=9):
         rates.append(optimizer.param_groups[0]["lr"])
-    assert rates == [learning_rate(step, quick) for step in (9, 10, 11)]
+    assert rates == [rate_at(step, quick) for step in (9, 10, 11)]
     assert list(updates(model, tokens[0], quick, optimizer, torch.Generator(), first_step=12)) == []
 
 
@@ -97,7 +97,7 @@ def test_updates_follow_the_schedule_and_each_groups_scale(tokens, quick):
     optimizer, seen = make_optimizer(model, config), []
     for _ in updates(model, tokens[0], config, optimizer, torch.Generator()):
         seen.append([group["lr"] for group in optimizer.param_groups])
-    expected = [learning_rate(step, config) for step in range(config.max_steps)]
+    expected = [rate_at(step, config) for step in range(config.max_steps)]
     assert seen == [[rate * 3.0, rate, rate] for rate in expected] and len(set(expected)) > 5
 
 
@@ -300,7 +300,7 @@ def test_the_settings_choose_optimizer_schedule_and_windows(tokens, quick):
 
     model.register_forward_pre_hook(look)
     history = train(model, *tokens, config)
-    assert history.column("learning_rate") == [learning_rate(step, config) for step in history.column("step")]
+    assert history.column("learning_rate") == [rate_at(step, config) for step in history.column("step")]
     assert history[-1].learning_rate == config.min_learning_rate and history.best.val_loss < history[0].val_loss
     assert seen == 6 * [8] + 6 * [16]
 

@@ -10,8 +10,8 @@ from matplotlib.colors import same_color
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from helpers.attention import MultiHeadAttention, attention, causal_mask
-from helpers.counted import build_gpt
 from helpers.gpt import GPT, Block, GPTConfig, attention_maps
+from helpers.models import build_gpt
 from helpers.modern import ModernConfig
 from pictures import block, plotting
 

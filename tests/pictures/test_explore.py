@@ -7,9 +7,9 @@ import json
 import pytest
 import torch
 
-from helpers.counted import build_gpt
 from helpers.data import CharTokenizer
 from helpers.errors import ConfigError
+from helpers.models import build_gpt
 from helpers.modern import ModernConfig
 from pictures import explore, host, plotting, widget
 from pictures.packing import unpack

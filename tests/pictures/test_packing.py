@@ -7,10 +7,11 @@ import torch
 from torch import nn
 
 from helpers import checkpoint
-from helpers.counted import CountedConfig, build_gpt
+from helpers.counted import CountedConfig
 from helpers.data import OWN, CharTokenizer, Corpus
 from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig
+from helpers.models import build_gpt
 from helpers.modern import ModernConfig
 from helpers.optim import TrainConfig
 from helpers.training import train

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from helpers import data, presets
-from helpers.counted import build_gpt
 from helpers.errors import RunError, Stopped
+from helpers.models import build_gpt
 from pictures import watching
 
 

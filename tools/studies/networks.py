@@ -33,7 +33,7 @@ def trained(preset: str, seed: int, run: str) -> tuple[GPT, CharTokenizer, Integ
     model = recipe.build(tokenizer.vocab_size, train_tokens)
     folder = presets.RUNS / run
     settings = checkpoint.settings_of(model, recipe.training, train_tokens, val_tokens, tokenizer)
-    resume, _ = checkpoint.plan_run(folder, settings, reuse=True, overwrite=False, may_move_aside=False)
+    resume, _ = checkpoint.prepare_folder(folder, settings, reuse=True, overwrite=False, may_move_aside=False)
     training.train(
         model, train_tokens, val_tokens, recipe.training, out_dir=folder, resume=resume,
         corpus=corpus, preset=preset,

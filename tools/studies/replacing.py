@@ -117,7 +117,7 @@ def at_the_start(towers: Towers) -> Line:
     return {name: float(f"{share.median():.3g}") for name, share in shares.items()}
 
 
-class Stacked(NamedTuple):
+class Networks(NamedTuple):
     """Trainings of several networks, side by side."""
 
     question: str
@@ -132,7 +132,7 @@ class Stacked(NamedTuple):
 class Replacing(Study):
     """What layers that replace learn with a better start, with more steps, and in higher towers."""
 
-    run_type = Stacked
+    run_type = Networks
     reads_corpus = False
 
     def budget(self) -> str:
@@ -141,30 +141,30 @@ class Replacing(Study):
             "the percentage that each has right of 1,000 new pages after 100 steps, 300 and 1,000"
         )
 
-    def plan(self, lines: Iterable[Line]) -> list[Stacked]:
+    def plan(self, lines: Iterable[Line]) -> list[Networks]:
         rates = (0.003, 0.00075, 0.012)
         untouched, scaled, handing, own = [(False, start) for start in STARTS]
         adding = (True, "PyTorch's")
-        slow = [Stacked("give", 6, 8, *how, rate, 1000) for how in (untouched, scaled) for rate in rates]
-        slow.append(Stacked("give", 6, 8, *untouched, 0.0002, 1000))
-        quick = [Stacked("give", 6, 8, *how, rate, 300) for how in (adding, handing, own) for rate in rates]
+        slow = [Networks("give", 6, 8, *how, rate, 1000) for how in (untouched, scaled) for rate in rates]
+        slow.append(Networks("give", 6, 8, *untouched, 0.0002, 1000))
+        quick = [Networks("give", 6, 8, *how, rate, 300) for how in (adding, handing, own) for rate in rates]
         high = [
-            Stacked("give", layers, 4, *how, rate, 300)
+            Networks("give", layers, 4, *how, rate, 300)
             for layers in (12, 24)
             for how in (scaled, own, adding)
             for rate in rates[:2]
         ]
         deep = [
-            Stacked("give", layers, 4, *how, rate, 1000)
+            Networks("give", layers, 4, *how, rate, 1000)
             for layers in (12, 24)
             for how in (untouched, scaled, own)
             for rate in (0.00075, 0.0002)
         ]
-        following = [Stacked("next", 6, 4, *how, 0.00075, 1000) for how in (untouched, scaled)]
-        return slow + quick + high + deep + [*following, Stacked("next", 6, 4, *adding, 0.003, 300)]
+        following = [Networks("next", 6, 4, *how, 0.00075, 1000) for how in (untouched, scaled)]
+        return slow + quick + high + deep + [*following, Networks("next", 6, 4, *adding, 0.003, 300)]
 
     @one_thread()
-    def measure(self, run: Stacked, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+    def measure(self, run: Networks, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
         start = time.process_time()
         torch.manual_seed(0)
         towers = Towers(run.layers, run.adds, run.networks)

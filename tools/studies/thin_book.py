@@ -114,7 +114,7 @@ def students(hidden: str, p: float) -> Callable[[], Student]:
 class Reading(NamedTuple):
     """One student."""
 
-    hidden: str  # what, or in which other way it is kept from learning by heart
+    hidden: str  # what is hidden from it, or what else keeps it from learning by heart
     strength: float  # p; of a decay: its size; of the noise: its share; of a narrow student: its width
     size: int  # scenes of its book
     steps: int

@@ -15,7 +15,7 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 
-from helpers.attention import CausalAttention, MultiHeadAttention, attention
+from helpers.attention import CausalAttention, MultiHeadAttention
 from helpers.commands import Options, say
 from helpers.files import write
 from helpers.gpt import one_thread
@@ -93,9 +93,8 @@ def both_passes(forward: Callable[[Tensor], Tensor], layer: nn.Module, x: Tensor
 
 def written_out(layer: MultiHeadAttention, x: Tensor) -> Tensor:
     """What `layer` computes, (B, T, C) -> (B, T, C), with weights that are stored."""
-    mask = layer.mask[: x.shape[1], : x.shape[1]]
-    context, _ = attention(*layer.query_key_value(x), mask)
-    return layer.out_proj(layer.join_heads(context))
+    output, _ = layer(x, return_weights=True)
+    return output
 
 
 def heads_races(quick: bool) -> Iterator[Race]:
@@ -135,7 +134,7 @@ def full_width_races(quick: bool) -> Iterator[Race]:
         )
 
 
-class Stacked(nn.Module):
+class StackedHeads(nn.Module):
     """Heads with projections of their own, put side by side: (B, T, C) -> (B, T, C)."""
 
     def __init__(self, C: int, T: int, H: int):
@@ -148,10 +147,10 @@ class Stacked(nn.Module):
 
 
 def splitting_races(quick: bool) -> Iterator[Race]:
-    """Stacked heads beside one layer whose projections are split, both written out."""
+    """StackedHeads heads beside one layer whose projections are split, both written out."""
     for T, C, H in ((8, 8, 2),) if quick else ((32, 64, 4), (256, 768, 12)):
         x = torch.randn(1, T, C, requires_grad=True)
-        stacked = Stacked(C, T, H)
+        stacked = StackedHeads(C, T, H)
         split = MultiHeadAttention(C, C, T, 0.0, H, out_bias=False)
         yield (
             f"{H} stacked heads, T {T}, C {C}",
