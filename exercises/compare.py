@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 MOST = 10_000  # things that an iterator gives: it may never end
-TOLERANCE = 1e-4  # as a part of the largest number that is right
+TOLERANCE = 1e-4  # as a part of the largest number that is right, or of 0.1 where that is smaller
 
 
 # ---------------------------------------------------------------- the same?

@@ -75,7 +75,7 @@ def learn(
     so is a page to show, my_gpt.html. Where something is missing, raises or makes no sense, one
     sentence says so.
     """
-    path = yours.place()
+    path = yours.own_file()
     parts = yours.parts()
     missing = [name for name in NEEDED if name not in parts]
     if path is None or missing:
@@ -156,7 +156,7 @@ def write(model: nn.Module, parts: dict[str, Any], tokenizer: CharTokenizer, pro
 
 def write_again(text: str, prompt: str, length: int = 300) -> str | None:
     """What your trained GPT writes after `prompt`; None, and a sentence, where it can't."""
-    path = yours.place()
+    path = yours.own_file()
     parts = yours.parts()
     if path is None or not {"MyGPT", "my_write"} <= set(parts) or not _weights(path).exists():
         print("Your GPT writes here as soon as it has trained (08) and step 9h is in your file.")
@@ -191,7 +191,7 @@ def ours(corpus: Corpus) -> Curve | None:
 def show_ours(corpus: Corpus) -> None:
     """Print what our `laptop` wrote, for whoever wants to read it beside their own."""
     sample = _our_run(corpus) / "sample.txt"
-    if yours.place() and sample.exists():
+    if yours.own_file() and sample.exists():
         print(f"\nours writes:\n{sample.read_text(encoding='utf-8')[:400].strip()}")
 
 

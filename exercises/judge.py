@@ -1,8 +1,9 @@
 """The judge: it asks an answer, compares, and says what went wrong, in one sentence where one fits.
 
-A wrong answer is explained by the first of these that fits: a sentence that the teacher wrote, a
-relation between what it gives and what is right, a property that doesn't hold, and at last the
-smallest input for which it fails.
+A wrong answer is explained by the first of these that fits (`_explained`): it reads a tensor of the
+notebook, it is as broken as it was, it changes its input; a sentence that the teacher wrote; a
+relation between what it gives and what is right; and at last the smallest input for which it fails,
+with a property that doesn't hold there. For what is built, properties are all there is.
 """
 
 import dis

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 from exercises.judge import RIGHT, raised, said
 from exercises.limits import TooLongError, at_most
 from helpers import ROOT, files
+from helpers.course import here, shipped
 from helpers.errors import RunError
-from pictures.progress import here, shipped
 from pictures.way import draw_way
 
 
@@ -97,7 +97,7 @@ class NotKeptError(Exception):
 
 
 # ---------------------------------------------------------------- the file
-def place() -> Path | None:
+def own_file() -> Path | None:
     """The reader's file; None where nobody reads. The variable MY_GPT names another one."""
     if file := os.environ.get("MY_GPT"):
         return Path(file)
@@ -174,7 +174,7 @@ def loaded(text: str, path: Path) -> types.ModuleType:
     return module
 
 
-def judged(step: Step, module: types.ModuleType, text: str) -> str:
+def complaint(step: Step, module: types.ModuleType, text: str) -> str:
     """What is wrong with a step that is read from the file, or an empty text."""
     if (text, step.label) in _right:
         return ""
@@ -192,7 +192,7 @@ def judged(step: Step, module: types.ModuleType, text: str) -> str:
 # ---------------------------------------------------------------- a step is kept
 def keep(label: str, answer: Any) -> str:
     """Put the cell of a right answer into the file: what happened, or "" where there is nothing to keep."""
-    path = place()
+    path = own_file()
     if path is None or label not in BY_LABEL:
         return ""
     try:
@@ -205,7 +205,7 @@ def keep(label: str, answer: Any) -> str:
         text = written(steps)
         module = loaded(text, path)
         for step in STEPS:
-            if step.label in steps and (why := judged(step, module, text)):
+            if step.label in steps and (why := complaint(step, module, text)):
                 raise NotKeptError(f"read back from the file, {step.label} is {why}")
         path.parent.mkdir(parents=True, exist_ok=True)
         files.write(path, text)
@@ -224,9 +224,9 @@ def source_of(answer: Any) -> str:
         inside = [*vars(item).values()] if isinstance(item, type) else [item]
         # Behind @torch.no_grad() the reader's function is wrapped in one of PyTorch's
         functions = [inspect.unwrap(x) for x in inside if isinstance(x, types.FunctionType)]
-        files = [function.__code__.co_filename for function in functions]
-        text = "".join(linecache.getlines(files[0])) if files else ""
-        if not text or Path(files[0]).exists():  # a cell is no file
+        sources = [function.__code__.co_filename for function in functions]
+        text = "".join(linecache.getlines(sources[0])) if sources else ""
+        if not text or Path(sources[0]).exists():  # a cell is no file
             raise NotKeptError("it is from elsewhere: write it in a cell, with def or class")
         cells.append(text)
     return "\n\n\n".join(definitions(text) for text in dict.fromkeys(cells))
@@ -262,7 +262,7 @@ def pay_out(label: str) -> None:
         return
     from IPython.display import Markdown, display  # slow to import where there is no notebook
 
-    path = place() or PLACE
+    path = own_file() or PLACE
     address = Path(os.path.relpath(path)).as_posix()
     name, _, does = BY_LABEL[label].title.partition(": ")
     can = f"**{name}**: {does}" if does else f"**{name}**"
@@ -284,7 +284,7 @@ def progress(steps: dict[str, str]) -> str:
 
 def _steps() -> dict[str, str]:
     """What the reader's file holds: nothing where there is none, or where it can't be read."""
-    path = place()
+    path = own_file()
     try:
         return read(path) if path and path.exists() else {}
     except NotKeptError as error:
@@ -299,7 +299,7 @@ def path(*, finished: bool = False) -> None:
     """
     steps = _steps()
     labels = [step.label for step in STEPS] if finished else solved(steps)
-    about = f"{called(place() or PLACE)}: {progress(steps)}" if labels and not finished else ""
+    about = f"{called(own_file() or PLACE)}: {progress(steps)}" if labels and not finished else ""
     draw_way({step.label: step.title.partition(":")[0] for step in STEPS}, labels, about)
 
 
@@ -323,7 +323,7 @@ def parts(*names: str) -> dict[str, Any]:
 
     One sentence says what is not right: until it is mended, ours does the work.
     """
-    steps, path, by_name = _steps(), place(), {}
+    steps, path, by_name = _steps(), own_file(), {}
     if not steps or path is None:
         return {}
     text = path.read_text(encoding="utf-8-sig")
@@ -335,7 +335,7 @@ def parts(*names: str) -> dict[str, Any]:
     for step in STEPS:
         if step.label not in steps or (names and not set(names) & set(step.names)):
             continue
-        if why := judged(step, module, text):
+        if why := complaint(step, module, text):
             print(f"`{step.names[0]}` in your file is {why}. Until it is mended, ours works here.")
             continue
         by_name |= {name: getattr(module, name) for name in step.names}

@@ -21,7 +21,11 @@ def require(settings: Any, names: str, rule: Rule) -> None:
     """
     for name in names.split():
         value = getattr(settings, name)
-        if not rule.allows(value):
+        try:
+            allowed = rule.allows(value)
+        except (TypeError, ValueError):  # a number where several are asked for, say
+            allowed = False
+        if not allowed:
             text = " ".join(repr(value).split())[:100]
             raise ConfigError(f"{name} must be {rule.words}, not {text}")
 

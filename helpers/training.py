@@ -300,7 +300,7 @@ def train_by_options(options: Any) -> None:
     team.say(describe_work(model, config))
     out = options.out or run_folder(options.preset, preset, corpus)
     folder = Path(os.path.expanduser(out))
-    restarted = team.broadcast(team.RESTARTS > 0 and was_launched_now(folder))
+    restarted = team.broadcast(team.is_leader() and team.RESTARTS > 0 and was_launched_now(folder))
     history = train(
         model,
         train_tokens,

@@ -111,15 +111,14 @@ def block_map(fill: Mapping[str, str], notes: Mapping[str, str] | None = None) -
     part("output matrix", (left + 10, top + 110, 204, 36))
     part("LayerNorm", (512, 96, 76, 44))
     part("MLP", (606, 96, 62, 44))
-    for start, reads, end, writes in ((178, 238, 462, 482), (550, 606, 637, 637)):
-        canvas.arrow((start, stream - 6), (start, 140))
-        if reads == 238:
-            canvas.arrow((216, 118), (reads, 118))
-            canvas.arrow((end, 118), (writes, 118), (writes, stream - 12))
-        else:
-            canvas.arrow((588, 118), (reads, 118))
-            canvas.arrow((end, 140), (end, stream - 12))
-        canvas.plus(writes, stream)
+    canvas.arrow((178, stream - 6), (178, 140))  # attention reads the stream, and adds to it
+    canvas.arrow((216, 118), (238, 118))
+    canvas.arrow((462, 118), (482, 118), (482, stream - 12))
+    canvas.plus(482, stream)
+    canvas.arrow((550, stream - 6), (550, 140))  # so does the MLP
+    canvas.arrow((588, 118), (606, 118))
+    canvas.arrow((637, 140), (637, stream - 12))
+    canvas.plus(637, stream)
     phrase = f"; {', '.join(f'{name} {note}' for name, note in notes.items())}" if notes else ""
     plotting.show(
         "A block beside its residual stream, to which positions are added first, then attention, which "

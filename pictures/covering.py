@@ -43,7 +43,12 @@ def looks(weights: Float[Tensor, "T T"], letters: Sequence[str]) -> None:
     _, ax = figure(5.4, 4.6)
     heatmap(weights, letters, decimals=None, row_name="who looks", column_name="at whom", ax=ax)
     ax.plot(range(len(letters)), range(len(letters)), ":", color="#777777", lw=1)
-    show("A grid of 16 by 16 weights: the strong ones form a stripe just right of the dotted diagonal.")
+    T = len(letters)
+    ahead = sum(int(weights[t].argmax()) == t + 1 for t in range(T - 1))
+    show(
+        f"A grid of {T} by {T} weights, with a dotted diagonal. In {ahead} of {T} rows the strongest is the one "
+        "just right of it."
+    )
 
 
 def staircase(letters: Sequence[str], answers: Sequence[str], weights: Float[Tensor, "T T"]) -> None:

@@ -72,7 +72,7 @@ def show(name: str, data: dict[str, Any], alt: str, weights: bytes = b"") -> Non
     """Display the current figure; in JupyterLab the front end `name` with `data` replaces it."""
     from pictures import plotting  # tools.play takes the JavaScript from here, and needs neither this nor PyTorch
 
-    bundle, metadata = plotting.output(alt)
+    output, metadata = plotting.output(alt)
     if name != "play":
         # For pages; all else passes it over.
         metadata["explore"] = {
@@ -85,9 +85,9 @@ def show(name: str, data: dict[str, Any], alt: str, weights: bytes = b"") -> Non
         place = os.urandom(8).hex()
         source = front_end(name) + "export default { initialize: inLab };\n"
         Explorer(_esm=source, place=place, data=data, weights=weights)
-        picture = _picture(base64.b64encode(bundle["image/png"]).decode(), **metadata["image/png"])
-        bundle["text/html"] = f'<div data-explore="{place}">{picture}</div>'
-    plotting.display(bundle, metadata=metadata, raw=True)
+        picture = _picture(base64.b64encode(output["image/png"]).decode(), **metadata["image/png"])
+        output["text/html"] = f'<div data-explore="{place}">{picture}</div>'
+    plotting.display(output, metadata=metadata, raw=True)
 
 
 def _picture(png: str, alt: str, width: int) -> str:

@@ -109,10 +109,19 @@ def grow(word: str, film: Mapping[int, Float[Tensor, "T S"]]) -> None:
     for (steps, weights), ax in zip(film.items(), axes, strict=True):
         places(ax, word, weights, f"after {steps:,} steps")
     axes[0].set_ylabel("to be written")
+    first, last = (film[steps] for steps in (min(film), max(film)))
+    first, crossed = float(first.max()), on_the_line(last)
     show(
         f"Tables of weights, a row for each letter to be written and a column for each letter of {word} read. "
-        "At first they are even; at the end the dark cells run from the top right to the bottom left."
+        f"At first the largest is {first:.2f}. At the end that of {crossed} of {len(word)} rows lies on the line from "
+        "the top right to the bottom left."
     )
+
+
+def on_the_line(weights: Float[Tensor, "T S"]) -> int:
+    """In how many rows the largest weight lies on the line from the top right to the bottom left."""
+    T = len(weights)
+    return sum(int(weights[t].argmax()) == T - 1 - t for t in range(T))
 
 
 def places(ax: Axes, word: str, weights: Float[Tensor, "T S"], title: str) -> None:
@@ -124,16 +133,14 @@ def places(ax: Axes, word: str, weights: Float[Tensor, "T S"], title: str) -> No
 def longer(words: Sequence[str], weights_of: Callable[[str], Float[Tensor, "T S"]]) -> None:
     """All weights of words that get longer; a dotted line shows where the darkest cells should be."""
     _, axes = figure(4.6 * len(words), 4.5, columns=len(words))
+    phrases = []
     for word, ax in zip(words, axes, strict=True):
-        places(ax, word, weights_of(word), f"{len(word)} letters")
-        n = len(word)
+        weights, n = weights_of(word), len(word)
+        places(ax, word, weights, f"{n} letters")
+        phrases.append(f"in the word of {n} letters, the darkest cell of {on_the_line(weights)} of its rows lies on it")
         ax.plot([n - 1, 0], [0, n - 1], color=COLORS[1], linewidth=1, linestyle=":")
     axes[0].set_ylabel("to be written")
-    show(
-        f"Tables of weights for words of {' and '.join(str(len(word)) for word in words)} letters, with a "
-        "dotted line from the top right to the bottom left. In the short word the dark cells lie on it. In the "
-        "long word they leave it near the top, run beside it, and come back to it at the bottom."
-    )
+    show(f"Tables of weights with a dotted line from the top right to the bottom left: {'; '.join(phrases)}.")
 
 
 def over_yours(german: Sequence[str], english: Sequence[str], yours: Tensor, weights: Tensor) -> None:

@@ -170,7 +170,7 @@ def layout(contents: Mapping[str, Tensor], T: int, T_key: int, room: float) -> d
 
 
 class _Wide(Sketch):
-    """The machine's."""
+    """Lays the machine out for a wide page."""
 
     def __init__(
         self,

@@ -14,11 +14,15 @@ SURPRISE = LinearSegmentedColormap.from_list("surprise", ["white", COLORS[1]])
 
 
 def tower(rungs: Mapping[str, tuple[float, str, int]], parts: Mapping[str, Sequence[str]]) -> None:
-    """Rungs from the ground up: the `parts` of each as boxes, its loss, its parameters, and below what it writes."""
+    """Rungs from the ground up: the `parts` of each as boxes, its loss, its parameters, and below what it writes.
+
+    A rung has six parts at most; it is orange where none of several begins with "+".
+    """
     _, ax = figure(7.4, 0.72 * len(rungs) + 0.3)
     phrases = []
     for y, (name, (loss, text, parameters)) in enumerate(rungs.items()):
-        color = COLORS[1 if "don't" in name else 0]
+        adds = len(parts[name]) == 1 or any(part.startswith("+") for part in parts[name])
+        color = COLORS[0 if adds else 1]
         for x, part in enumerate(parts[name]):
             box = FancyBboxPatch((x, y), 0.84, 0.4, boxstyle="round,pad=0.02", fc=color, alpha=0.3, lw=0)
             ax.add_patch(box)

@@ -26,6 +26,9 @@ JAVASCRIPT = [
     "tools/site/static",
     "tools/lab",
 ]
+# Whole files go to one process, those that take longest first.
+SIDE_BY_SIDE = ["--dist", "loadfile", "--no-loadscope-reorder"]
+USUAL = ["-m", "not weekly and not lesson"]
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout", "600"]
 
 
@@ -42,10 +45,10 @@ def run_checks(with_notebooks: bool, only: Sequence[str] = ()) -> int:
     results["types"] = runs("ty", "check", "--python", ".venv", "--quiet")
     if BIOME.exists():
         results["JavaScript"] = runs("check", *JAVASCRIPT, program=[BIOME])
-    pytest = ["pytest", "-q", "-n", jobs(), "--dist", "loadfile", "--no-loadscope-reorder"]
+    pytest = ["pytest", "-q", "-n", jobs(), *SIDE_BY_SIDE]
     if with_notebooks:
         name_others()
-        selection = ["-m", "not weekly and not lesson", *everyone()]
+        selection = [*USUAL, *everyone()]
         if only:
             paths = [named(name) for name in only]
             selection = ["-m", "not weekly", *(f"--notebook={path.stem}" for path in paths), *paths]

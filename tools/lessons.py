@@ -11,8 +11,8 @@ from pathlib import Path
 import nbformat
 
 from helpers.commands import say
+from helpers.course import NOTEBOOKS, course, head_of, shipped
 from helpers.errors import ConfigError
-from pictures.progress import NOTEBOOKS, course, shipped
 
 
 def lessons(notebooks: Path = NOTEBOOKS) -> list[Path]:
@@ -45,12 +45,11 @@ def readme_path(notebooks: Path = NOTEBOOKS) -> dict[str, str]:
     """
     links: dict[str, list[str]] = {"path": [], "rooms": []}
     for path in lessons(notebooks):
-        head = nbformat.read(path, as_version=4).cells[0].source
-        title = re.search(r"^# (.+)$", head, re.M)
-        minutes = re.search(r"^\*\*How long\.\*\* (\d+) minutes to read", head, re.M)
-        time = f" ({minutes[1]} min)" if minutes else ""
-        assert title, f"{path} has no title"
-        link = f"[{title[1].replace(' · ', ' ')}]({path.relative_to(notebooks.parent)}){time}"
+        head = head_of(nbformat.read(path, as_version=4).cells[0].source)
+        assert head, f"{path} has no title"
+        time = f" ({head.time.lower().replace('minutes', 'min')})" if head.time else ""
+        title = f"{head.number} {head.title}".strip()
+        link = f"[{title}]({path.relative_to(notebooks.parent)}){time}"
         links["path" if path.parent == notebooks else "rooms"].append(link)
     return {
         "path": "\n".join(f"- {link}" for link in links["path"]),

@@ -26,11 +26,10 @@ from nbformat import NotebookNode
 
 from helpers import ROOT
 from helpers.commands import command, say
+from helpers.course import NOTEBOOKS, course
 from helpers.errors import ConfigError, HelpersError
 from helpers.files import write
-from pictures import progress
 from tools import ledger, lessons, surroundings
-from tools.lessons import NOTEBOOKS
 
 BUILD, MINE = ROOT / "build", ROOT / "mine"
 # As JupyterLab writes it with the kernel that tools/setup.py installs: then opening a notebook
@@ -184,7 +183,7 @@ def run(names: list[str], parameters: list[list[str]] | None = None, jobs: int =
 def side_by_side(paths: list[Path], values: dict[str, object], jobs: int) -> dict[Path, str]:
     """Why each notebook failed, or an empty text. 08 starts first; 09, after it, uses its model."""
     trained = [path for path in paths if path.stem[:2] in ("08", "09")]
-    long = progress.course(NOTEBOOKS)["long"]
+    long = course(NOTEBOOKS)["long"]
     others = sorted(
         (path for path in paths if path not in trained),
         key=lambda path: long.index(path.stem) if path.stem in long else len(long),

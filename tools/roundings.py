@@ -46,7 +46,7 @@ ROWS = {
 # ---------------------------------------------------------------- a row
 def run_row(row: str, notebooks: list[Path], with_tests: bool) -> tuple[int, dict[str, str]]:
     """How many cells and tests were compared in this row; of those that differ, names and why."""
-    from tools.check import NBVAL
+    from tools.check import NBVAL, SIDE_BY_SIDE, USUAL
 
     count, why = 0, {}
     with tempfile.TemporaryDirectory() as scratch:
@@ -60,8 +60,7 @@ def run_row(row: str, notebooks: list[Path], with_tests: bool) -> tuple[int, dic
         threads = int(ROWS[row].get("OMP_NUM_THREADS", 1))
         side_by_side = max(1, jobs() // threads)  # with more of them, threads would wait for each other
         workers = side_by_side if with_tests else min(side_by_side, len(notebooks))
-        words = ["-q", "-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder"]
-        words += [f"--junitxml={report}", "-m", "not weekly and not lesson"]
+        words = ["-q", "-n", str(workers), *SIDE_BY_SIDE, *USUAL, f"--junitxml={report}"]
         words += [*NBVAL, *map(str, notebooks), *(["tests"] if with_tests else [])]
         process = subprocess.run(
             [sys.executable, "-m", "pytest", "-ptools.processor", *words],

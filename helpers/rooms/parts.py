@@ -98,7 +98,7 @@ class Sinusoids(nn.Module):
 
     def __init__(self, T: int, C: int):
         super().__init__()
-        # Of standard deviation 1.
+        # The root gives the sinusoids a standard deviation of 1.
         self.register_buffer("table", sinusoids(T, C) * math.sqrt(2), persistent=False)
         self.gain = nn.Parameter(torch.tensor(0.02))
 

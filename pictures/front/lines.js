@@ -41,7 +41,7 @@ export function sentences({ above, below, weights }) {
   const { rows, columns } = looks(weights);
   const letters = spelled({ above, below });
   const unit = letters ? "letter" : "word";
-  // Its name alone is not enough.
+  // A letter, or a word that occurs twice, is told by its place.
   const numbered = (s) => letters || above.indexOf(above[s]) !== above.lastIndexOf(above[s]);
   const who = (s) => (numbered(s) ? `place ${s + 1}, *${above[s]}*` : `*${above[s]}*`);
 

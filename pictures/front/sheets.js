@@ -1,5 +1,5 @@
 // The machine with a sheet for each head: point at a word, and see where each head looks and what they add up to.
-import { arrow, byHand, decimal, frame, listed, named, svg } from "./kit.js";
+import { arrow, decimal, frame, listed, named, svg } from "./kit.js";
 import { cells, drawn, fitted, LETTERS, MARKS, pointIn, reach, writing } from "./machine/drawing.js";
 
 const OF_A_WORD = ["x", "query", "weights", "context", "contribution", "added", "output"]; // tables with a row for each
@@ -123,7 +123,7 @@ export function mount(element, data) {
   };
   const board = svg("svg", attributes);
   const lights = svg("g", {});
-  const { say, remove } = frame(element, { name: "sheets", css: CSS, invitation: byHand(invitation) }, board);
+  const { say, remove } = frame(element, { name: "sheets", css: CSS, invitation }, board);
   let [drawing, light, word] = [null, null, data.follow];
 
   const at = (event) => {

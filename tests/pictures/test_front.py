@@ -1,6 +1,8 @@
 """The JavaScript of front/: its files are joined into one scope, and its functions can be read."""
 
+import base64
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -127,3 +129,11 @@ def test_the_page_is_written_without_pytorch(tmp_path):
     code = "import sys; from tools import play; play.write(sys.argv[1]); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
     assert (tmp_path / "play.html").exists()
+
+
+def test_the_bytes_of_the_kernel_are_what_its_text_becomes(tmp_path):
+    if (assembler := shutil.which("wat2wasm")) is None:
+        pytest.skip("wat2wasm, of the package wabt, is not installed")
+    subprocess.run([assembler, host.SOURCES / "matvec.wat", "-o", tmp_path / "matvec.wasm"], check=True)
+    (held,) = re.findall(r'^const MATVEC =\s+"(.+)";$', host.front_end("matvec"), re.M)
+    assert base64.b64decode(held) == (tmp_path / "matvec.wasm").read_bytes()

@@ -11,7 +11,8 @@ import nbformat
 import torch
 
 from exercises import judge
-from tools.lessons import NOTEBOOKS, lessons, named, solution_of
+from helpers.course import NOTEBOOKS, course
+from tools.lessons import lessons, named, solution_of
 
 # Where my_gpt.py lies, on which the later solutions stand.
 sys.path.append(str(NOTEBOOKS / "solutions"))
@@ -28,10 +29,16 @@ def module_at(path: Path) -> types.ModuleType:
     return module
 
 
+def number_of(path: Path) -> str:
+    """The number of a notebook's exercises: 02b's are those of 02, a room's is in course.toml."""
+    rooms = {room["name"]: room.get("number") for room in course(NOTEBOOKS)["rooms"]}
+    return f"{rooms[path.stem]:02}" if path.stem in rooms else path.stem[:2]
+
+
 def asked_in(paths) -> dict[str, tuple[str, str]]:
     """Label: the notebook's number and the name of the answer, as the notebooks ask for it."""
     return {
-        label: (f"{int(label[:-1]):02}", name)
+        label: (number_of(path), name)
         for path in paths
         for cell in nbformat.read(path, as_version=4).cells
         if cell.cell_type == "code"

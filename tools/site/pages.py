@@ -22,6 +22,7 @@ from urllib.parse import unquote
 import nbformat
 from nbformat import NotebookNode
 
+from helpers.course import Head, head_of
 from pictures import host
 from tools import ledger, publish
 from tools.lessons import lessons, named, short, solutions, sources
@@ -307,14 +308,11 @@ class Stage:
     def row(self, path: Path, notebook: NotebookNode) -> list[str]:
         """A lesson in the table of the first page: its number, title and question, how long."""
         text = "\n\n".join(c.source for c in notebook.cells if c.cell_type == "markdown")
-        heading = re.search(r"^# +(.+)$", text, re.M)
-        number, _, title = (heading[1].strip() if heading else path.stem).rpartition(" · ")
-        number = number or (path.stem.partition("_")[0] if path.stem[0].isdigit() else "")
+        head = head_of(text) or Head("", path.stem, "")
+        number = head.number or (path.stem.partition("_")[0] if path.stem[0].isdigit() else "")
         question = re.search(r"\*\*The question\.\*\* (.+)", text)
         asks = f"<br>{self.relinked(question[1], path)}" if question else ""
-        long = re.search(r"\*\*How long\.\*\* (.+)", text)
-        long = re.split(r",|\.| to read| for the story", long[1])[0] if long else ""
-        cells = [number, f"[{ledger.escaped(title)}]({self.page_of(path)}.html){asks}", long]
+        cells = [number, f"[{ledger.escaped(head.title)}]({self.page_of(path)}.html){asks}", head.time]
         if self.runs is not None:
             cells.append(str(self.runs.get(path.stem) or "not run yet"))
         return [cell.replace("|", "\\|") for cell in cells]

@@ -99,7 +99,7 @@ class Mirrors(Study):
         for run, group in self.by_setting(lines).items():
             right = [line["right"] for line in group]
             wins = [f"{fmean(line[name] for line in group):.1f}" for name in ("own", "hero", "fan")]
-            spread = f"{fmean(right):.0%} ({min(right):.0%}–{max(right):.0%})"
+            spread = tables.spread(right, ".0%")
             rows.append([run.kind, f"{run.steps:,}", f"{run.rate:g}", str(len(group)), spread, *wins])
         return tables.table(["", "steps", "rate", "seeds", "right", "own", "hero", "fan"], rows)
 
@@ -180,7 +180,7 @@ class Root(Study):
             shares = []
             for training in trainings:
                 right = [line["right"] for line in by_training.get(training, [])]
-                shares.append(f"{fmean(right):.0%} ({min(right):.0%}–{max(right):.0%})" if right else "")
+                shares.append(tables.spread(right, ".0%") if right else "")
             rows.append([f"{start:g}", str(width), "yes" if divided else "no", f"{spread:.2f}", *shares])
         heads = [f"{steps} steps, rate {rate:g}" for steps, rate in trainings]
         return tables.table(["start", "width", "divided", "spread", *heads], rows)

@@ -97,7 +97,7 @@ class TwoQuestions(Study):
             spreads = []
             for name in ("right", "twice"):
                 shares = [line[name] for line in group]
-                spreads.append(f"{fmean(shares):.0%} ({min(shares):.0%}–{max(shares):.0%})")
+                spreads.append(tables.spread(shares, ".0%"))
             weights = [f"{fmean(line[name] for line in group):.2f}" for name in ("loud", "soft")]
             settings = [str(run.heads), run.behind, str(run.width), f"{run.steps:,}", f"{run.rate:g}"]
             rows.append([*settings, str(len(group)), *spreads, *weights])
@@ -194,7 +194,7 @@ class HeadsWorth(Study):
         for run, group in self.by_setting(lines).items():
             losses = [line["loss"] for line in group]
             gaps = [line["loss"] - of_four[self.run_of(line)] for line in group if self.run_of(line) in of_four]
-            gap = f"{fmean(gaps):+.3f} ({min(gaps):+.3f} to {max(gaps):+.3f})" if gaps else ""
+            gap = tables.spread(gaps, "+.3f") if gaps else ""
             settings = [str(run.layers), run.mlp, str(run.heads), f"{run.steps:,}", f"{run.rate:g}"]
             rows.append([*settings, str(len(group)), f"{fmean(losses):.3f} ± {max(losses) - min(losses):.3f}", gap])
         return tables.table(["layers", "MLP", "heads", "steps", "rate", "seeds", "loss", "less four's"], rows)

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable
-from statistics import fmean
 from typing import NamedTuple
 
 import torch
@@ -129,7 +128,7 @@ class Masks(Study):
             spreads = []
             for name in ("visible", "covered", "last"):
                 found = [line[name] for line in group]
-                spreads.append(f"{fmean(found):.2f} ({min(found):.2f}–{max(found):.2f})")
+                spreads.append(tables.spread(found))
             places = "yes" if run.places else "no"
             settings = [run.masked, places, run.asked, str(run.windows), f"{run.steps:,}", f"{run.rate:g}"]
             rows.append([*settings, str(len(group)), *spreads])

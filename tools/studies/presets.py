@@ -29,7 +29,7 @@ from helpers.sampling import generate
 from helpers.tables import MEASURED, csv_table
 from tools.studies.header import header
 
-# Of counted, none with which its settings were chosen.
+# For counted: seeds that played no part in choosing its settings.
 SEEDS = {
     "three-minutes": (1, 2),
     "counted": (21, 22, 23),

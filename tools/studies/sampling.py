@@ -28,7 +28,7 @@ BEGIN = 16  # letters that are given
 TRIES = 8  # of which a judge keeps one
 SPIKE = 4.0  # nats: a letter of a chance below 2%
 
-# The seeds of lesson 08's GPT, whose trainings are those of the study heads; and a better one, which is committed.
+# The seeds of lesson 08's GPT, which this study trains; and a better network, which is committed.
 NETWORKS = {"laptop, seed 1": 1, "laptop, seed 2": 2, "laptop, seed 3": 3, "the play page's": None}
 
 # The settings of each rule: what `generate` is told for the value in the table.
