@@ -37,6 +37,7 @@ from tools.studies.recurrent import Copying, Translating
 from tools.studies.replacing import Replacing
 from tools.studies.sampling import Sampling
 from tools.studies.thin_book import ThinBook
+from tools.studies.tokens import Tokens
 
 STUDIES: dict[str, Study] = {
     **parts.STUDIES,
@@ -54,6 +55,7 @@ STUDIES: dict[str, Study] = {
     "norms": Norms(),
     "replacing": Replacing(),
     "law": Law(),
+    "tokens": Tokens(),
 }
 # Programs of their own, which keep a training, or nothing, and store their table at the end.
 SCRIPTS = {
