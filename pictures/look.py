@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from helpers.rooms.copying import Seen
-from helpers.tables import Line
+from helpers.tables import MEASURED, Line, read_table
 from pictures.plotting import COLORS, SIGNED, arcs, curves, figure, heatmap, show
 
 GREY = "#555555"
@@ -51,6 +51,17 @@ def read_and_written(ax: Axes, word: str, backwards: str, row: int | None) -> No
         ax.text(-0.75, y, name, ha="right", va="center", color=GREY)
     ax.set(xlim=(-2.2, len(word) - 0.4), ylim=(-0.4, 3.4))
     ax.axis("off")
+
+
+# ---------------------------------------------------------------- where it leads
+def two_writers() -> None:
+    """Print what a table of pairs wrote, and what lesson 08's best GPT did: both are stored."""
+    _, rungs = read_table(MEASURED / "rungs.csv")
+    lines = (MEASURED / "three-minutes.txt").read_text(encoding="utf-8").splitlines()
+    print("It sees only the last letter:")
+    print(rungs[0]["writes"].replace("↵", "\n"))
+    print("\nIt looks back:")
+    print("\n".join([line for line in lines if not line.startswith("#")][:9]))
 
 
 # ---------------------------------------------------------------- one look

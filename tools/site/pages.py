@@ -302,7 +302,11 @@ class Stage:
 
     def lesson_table(self, lessons: dict[Path, NotebookNode]) -> str:
         head = ["", "lesson", "to read"] + (["last run"] if self.runs is not None else [])
-        lines = [head, ["---"] * len(head), *(self.row(path, notebook) for path, notebook in lessons.items())]
+        lines, beyond = [head, ["---"] * len(head)], ["", "**Beyond**", *[""] * (len(head) - 2)]
+        for path, notebook in lessons.items():
+            if path.parent.name == "beyond" and beyond not in lines:
+                lines.append(beyond)
+            lines.append(self.row(path, notebook))
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def row(self, path: Path, notebook: NotebookNode) -> list[str]:

@@ -42,7 +42,7 @@ export function opening(state) {
     turn.textContent = off ? "Give the habit back" : "Take away its habit of looking one letter back";
     effect.textContent = off
       ? `Of ${state.sample.length - 1} letters of Shakespeare, it now foresees ${foreseen(state)}; with the habit it foresaw ${withHabit}. The habit is that of one part among ${all.length}, a head.`
-      : "One of its parts looks at the letter before, nearly always. What will it write without that part? Guess, then press.";
+      : "A small GPT is writing this, here in your browser. One part of it looks one letter back, nearly always. What will it write without that part? Guess, then press.";
   }
   function render() {
     const { model, tokens, typed } = state;

@@ -1,12 +1,15 @@
 // What comes after a prediction gives its answer away: it waits until a choice is opened, or until the reader would
-// rather not guess. A figure that can be touched is in view all the same, if its start doesn't hold the answer. Of each prediction, the choice that was opened first counts, and behind the lesson stands how many
-// were foreseen. It is kept in this browser alone, and never sent.
+// rather not guess. A figure that can be touched is in view all the same, if its start doesn't hold the answer. Of each
+// prediction, the choice that was opened first counts, and behind the lesson stands how many were foreseen. It is kept
+// in this browser alone, and never sent.
+const LEAD = "Predict before you run.";
 const KEPT = `foresaw ${location.pathname}`;
 
 function predictions() {
   const found = [];
   for (const lead of document.querySelectorAll("article p > strong:first-child")) {
-    if (lead.textContent !== "Predict before you run.") continue;
+    if (lead.textContent !== LEAD) continue;
+    lead.textContent = "Predict."; // here, nothing is run
     const choices = [];
     let next = lead.parentElement.nextElementSibling;
     while (next && next.tagName !== "DETAILS") next = next.nextElementSibling;
@@ -79,7 +82,7 @@ function answer(choices) {
   for (let next = choices.at(-1).nextElementSibling; next; next = next.nextElementSibling) {
     const fold = next.querySelector("details.covered");
     if (fold) fold.open = true;
-    if (fold || next.querySelector("strong:first-child")?.textContent === "Predict before you run.") return;
+    if (fold || next.querySelector("strong:first-child")?.textContent === "Predict.") return;
   }
 }
 
