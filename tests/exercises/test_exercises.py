@@ -61,6 +61,7 @@ def test_a_broken_version_that_nobody_has_repaired_is_still_to_do(label, verdict
     assert verdict(label, broken) == f"still to do, it is as broken as it was: {hint}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", LABELS)
 def test_every_mistake_is_told_in_its_own_sentence(label, verdict):
     """What exercises on attention share may be no mistake in one of them, and is told at home."""
@@ -69,6 +70,7 @@ def test_every_mistake_is_told_in_its_own_sentence(label, verdict):
         assert verdict(label, told[sentence]) == f"not yet, {sentence}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("label", "number"), [(label, i) for label in WRONG for i in range(len(WRONG[label]))])
 def test_a_wrong_answer_is_refused_in_words_that_help(label, number, verdict):
     words, answer = WRONG[label][number]
@@ -76,6 +78,7 @@ def test_a_wrong_answer_is_refused_in_words_that_help(label, number, verdict):
     assert said.startswith("not yet, ") and words in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("label", "number"), [(label, i) for label in RIGHT for i in range(len(RIGHT[label]))])
 def test_a_right_answer_is_accepted_however_it_is_written(label, number, verdict):
     assert verdict(label, RIGHT[label][number]) == "right"

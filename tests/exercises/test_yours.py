@@ -74,6 +74,7 @@ def ran_alone(file):
 
 
 # ---------------------------------------------------------------- kept
+@pytest.mark.slow
 def test_steps_are_kept_in_their_order_and_the_file_runs_alone(file, notebook, capsys):
     notebook.solve(TWO, ONE, THREE)
     text = file.read_text(encoding="utf-8")
@@ -153,6 +154,7 @@ def test_what_the_reader_writes_into_the_file_stays(file, notebook):
     assert "import math  # mine" in text and "# I see" in text and "my_softmax" in text
 
 
+@pytest.mark.slow
 def test_a_section_of_the_readers_own_stays_where_it_is(file, notebook):
     notebook.solve(ONE)
     mine = "# mine · what I tried\ndef mine(x):\n    return x"
@@ -167,6 +169,7 @@ def test_a_value_with_a_type_is_kept_like_one_without():
     assert yours.definitions("EPS: float = 1e-5\nprint(EPS)") == "EPS: float = 1e-5"
 
 
+@pytest.mark.slow
 def test_a_file_of_the_first_edition_is_read(file, notebook):
     file.parent.mkdir()
     file.write_text(
@@ -251,6 +254,7 @@ PAGE = module_at(NOTEBOOKS / "solutions" / "my_gpt.py")
 ON_THE_PAGE = [step.label for step in STEPS if all(hasattr(PAGE, name) for name in step.names)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", [label for label in ON_THE_PAGE if label not in ("3a", "7f")])
 def test_the_page_of_the_solution_is_right_step_by_step(label, verdict):
     """But for what has grown into a later step."""

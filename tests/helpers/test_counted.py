@@ -80,6 +80,7 @@ def test_while_it_learns_its_temperature_is_one(tokens):
     assert torch.equal(warm.loss(x, y), cool.loss(x, y)) and not torch.equal(warm(x), cool(x))
 
 
+@pytest.mark.slow
 def test_beside_the_counts_it_learns_more_than_alone(tokens):
     train_tokens, val = tokens
     losses = []
@@ -110,6 +111,7 @@ def test_the_text_goes_with_the_weights_and_is_counted_anew(pair):
 
 
 # ---------------------------------------------------------------- what it must not know
+@pytest.mark.slow
 def test_where_there_is_nothing_to_learn_it_learns_nothing(monkeypatch):
     """Letters are random: a loss below that of guessing gives away who saw the answer."""
     text = torch.randint(8, (3000,), generator=torch.Generator().manual_seed(3), dtype=torch.uint8)
@@ -176,6 +178,7 @@ def test_a_config_is_of_the_first_kind_that_has_all_its_fields():
         config_of(SIZES | {"gates": True})
 
 
+@pytest.mark.slow
 def test_the_preset_for_a_gpu_takes_steps_on_a_cpu_too(tokens):
     text = tokens[0][:3000]
     preset = choose_preset("gpu-counted", max_steps=3, device="cpu")

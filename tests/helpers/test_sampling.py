@@ -106,6 +106,7 @@ def step_by_step(model, prompt, n, seed, temperature=1.0, top_k=None, top_p=None
     return torch.tensor(tokens)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -133,6 +134,7 @@ def test_generates_what_the_definitions_say(sharp, options, use_cache):
     assert len(set(got.tolist())) > 3  # not the same token over and over
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"temperature": 0.7}, {"top_k": 3}, {"top_p": 0.8}])
 @pytest.mark.parametrize("length", [1, 4, 10, 14])
 def test_cached_and_uncached_agree_token_for_token(sharp, options, length):

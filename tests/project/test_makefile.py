@@ -243,6 +243,7 @@ def test_set_up_leaves_alone_what_a_link_leads_to_and_refuses_a_folder_with_a_co
     assert (theirs / "ready").exists()
 
 
+@pytest.mark.slow
 def test_whatever_pip_is_told_elsewhere_it_installs_into_venv(tmp_path, monkeypatch):
     wheel, prefix = tmp_path / "small-1-py3-none-any.whl", tmp_path / "venv"
     with zipfile.ZipFile(wheel, "w") as archive:

@@ -94,6 +94,7 @@ SITE = (
 WEEKLY = ("transformers",)  # which the weekly workflow installs by itself
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("folders", "lists", "apart"),
     [

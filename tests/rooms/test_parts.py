@@ -48,6 +48,7 @@ def test_every_variant_differs_in_its_outputs_or_in_its_training(name):
     assert differs or ALL.variants[name].recipe or ALL.variants[name].optimizer is not make_optimizer
 
 
+@pytest.mark.slow
 def test_only_the_leak_sees_its_future():
     """The last place judges them: whoever forgets to mark it would report a wonderful loss."""
     for name, variant in ALL.variants.items():
@@ -160,6 +161,7 @@ def test_a_mixture_of_one_is_the_mlp_and_each_letter_goes_through_its_own():
         checks.close(out, mixture.experts[expert](letter) * weight, tolerance=1e-6)
 
 
+@pytest.mark.slow
 def test_experts_begin_apart_and_work_becomes_even():
     mixture = STUDIES["experts"].build("eight experts", 11, 1).blocks[0].mlp
     weights = [expert[0].weight for expert in mixture.experts]

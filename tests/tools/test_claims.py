@@ -70,6 +70,7 @@ def test_sizes():
     assert sizes["dropout 0.2, context only"] == sizes[WHOLE]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["weights", "context"])
 def test_dropout_in_one_place_leaves_all_others_alone(place):
     """Nothing in a layer bends after it, so the mean of many draws is what evaluation gives."""

@@ -177,6 +177,7 @@ def test_starts_are_as_large_as_their_names_say():
 
 
 # ---------------------------------------------------------------- 07, norms
+@pytest.mark.slow
 def test_norms_hold_a_stream_that_is_far_too_loud(monkeypatch):
     """Of two models whose letters are a thousand times as large, the one without norms is far surer, and wrong."""
     build = norms.GPT
@@ -196,6 +197,7 @@ def test_norms_hold_a_stream_that_is_far_too_loud(monkeypatch):
     assert losses[0] < 5 < losses[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held_by", ["clipping", "warm-up"])
 def test_each_way_to_hold_a_training_does_something(held_by):
     text = BUNDLED_PLAY.read_text("utf-8")
@@ -222,6 +224,7 @@ def tiny(monkeypatch):
     return tokenizer.encode(text), tokenizer.vocab_size
 
 
+@pytest.mark.slow
 def test_each_rule_writes_by_its_setting(tiny):
     runs = {run[1:]: run for run in Sampling().plan([]) if run.letters == 48 and run.dice < 2}
     lines = {how: Sampling().measure(run._replace(letters=20), *tiny) for how, run in runs.items()}
@@ -254,6 +257,7 @@ def test_a_rule_is_held_against_cooling_where_the_same_share_is_found():
 
 
 # ---------------------------------------------------------------- all of them
+@pytest.mark.slow
 def test_a_run_of_each_study_gives_a_line_that_is_known_again(tmp_path, tiny):
     studies = (ThinBook(), Mirrors(), Root(), Masks(), TwoQuestions(), HeadsWorth(), Norms(), Replacing())
     first = {study: study.plan([])[0]._replace(steps=2) for study in studies}
