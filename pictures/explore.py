@@ -21,6 +21,7 @@ from helpers.errors import ConfigError
 from helpers.gpt import GPT
 from helpers.microscope import surprise
 from helpers.rooms import verdicts
+from helpers.rooms.tokens import BPETokenizer, Pair, chunks
 from helpers.sampling import filter_logits
 from pictures import machine as machines
 from pictures import plotting
@@ -159,6 +160,29 @@ def votes(
     alt = f"What each of {len(cards)} cards adds to the lead of the right answer, as bars. {'; '.join(phrases)}."
     labels = {"cards": plotting.labels(cards), "things": plotting.labels(things)}
     show("votes", labels | {"needed": needed, "right": right, "students": data}, alt)
+
+
+def tokens(text: str, merges: Sequence[Pair], stops: Sequence[int] = (0, 10, 30, 100, 300, 1000)) -> None:
+    """Type a text, and see it cut by the first few merges, or by more: how many, `stops` says.
+
+    The picture shows `text`, cut by ten times as many merges in each row, from ten on.
+    """
+    rows = {}
+    for count in (10, 100, 1000):
+        rows[count] = [token for chunk in chunks(text) for token in BPETokenizer((), merges[:count]).cut(chunk)]
+    _, ax = plotting.figure(0.8 + 0.2 * len(text), 2.2)
+    for y, pieces in enumerate(rows.values()):
+        x = 0
+        for i, piece in enumerate(pieces):
+            ax.barh(-y, len(piece) - 0.12, left=x, height=0.7, color=plotting.COLORS[i % 2], alpha=0.25)
+            ax.text(x + len(piece) / 2, -y, piece.replace(" ", "·"), ha="center", va="center", family="monospace")
+            x += len(piece)
+    ax.set(xlim=(0, len(text)), xticks=[], ylabel="merges")
+    ax.set_yticks([-y for y in range(len(rows))], [f"{count:,}" for count in rows])
+    plotting.bare(ax)
+    cuts = "; ".join(f"by {count:,} merges {' | '.join(pieces)}" for count, pieces in rows.items())
+    data = {"text": text, "merges": [list(pair) for pair in merges[: stops[-1]]], "stops": list(stops)}
+    show("tokens", data | {"place": list(stops).index(100)}, f"{text!r}, cut into tokens: {cuts}.")
 
 
 def filters(logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], place: int = -1) -> None:

@@ -17,11 +17,13 @@ from scipy.special import stdtrit
 
 from helpers.attention import attention
 from helpers.modern import rotate, rotations
+from helpers.rooms.tokens import BPETokenizer, chunks, learn
 from helpers.rooms.verdicts import verdict
 from helpers.sampling import filter_logits
 from pictures import explore, host, multi_head, plotting
 from tools.lessons import lessons
 
+MERGES = learn("to the other moor, to the other door", 20)
 CELLS = {
     "shadows": 'explore.shadows("arrows", torch.tensor([0.8, 0.6]), '
     'torch.tensor([[1.2, 0.9], [1.0, 3.0], [-1.2, -0.9]]), ["a", "b", "c"])',
@@ -68,9 +70,13 @@ networks["two heads"][1][:3].scatter_add_(2, given[:3, :, None], torch.ones(3, 2
 explore.questions(people, cards, things, networks)""",
     "ring": """explore.ring(["Ann", "Bob", "Cleo", "Dora", "Eve", "Fay"],
              ["ring", "rose", "lute", "mask", "torch", "letter"], asker=1)""",
+    "tokens": f"explore.tokens('to the moor', {MERGES}, stops=(0, 5, 20, 100))",
     "temperature": """explore.temperature("values", torch.tensor([0.8, 0.6]),
                     torch.tensor([[-1.0, -1.4], [1.3, 2.3], [2.4, 0.2]]), ["bread", "apple", "honey"])""",
 }
+CELLS["tokens"] = (
+    f"explore.tokens('to the moor', {learn('to the other moor, to the other door', 20)}, stops=(0, 5, 20, 100))"
+)
 NAMES = {"torch": torch, "attention": attention, "multi_head": multi_head}  # what these cells may use
 LINE = ".explore-{} .explore-line"
 HEAD = (
@@ -756,3 +762,14 @@ def test_in_jupyterlab_explorers_live_while_the_kernel_does_and_leave_their_pict
         assert page.get_by_text("Error").count() == 0 and page.get_by_text("Loading widget").count() == 0
         assert not page.evaluate(f"{SHOWN}.context.model.dirty")
         page.screenshot(path=screens / "widgets-reopened.png")
+
+
+def test_a_text_is_cut_as_by_the_tokenizer(page, pages):
+    page.goto(pages["tokens"])
+    line, box = page.locator(LINE.format("tokens")), page.get_by_label("a text of your own")
+    for count, step in ((0, "Home"), (20, "End")):
+        page.get_by_role("slider").press(step)
+        for text in ("to the moor", "the doors, or", "Ä 😀!"):
+            box.fill(text)
+            cut = [piece for chunk in chunks(text) for piece in BPETokenizer((), MERGES[:count]).cut(chunk)]
+            assert line.inner_text().endswith(": " + " | ".join(piece.replace(" ", "·") for piece in cut))

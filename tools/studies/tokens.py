@@ -23,6 +23,7 @@ STEPS = {65: 480, 256: 450, 1024: 390, 4096: 225}  # in half a minute on one cor
 VOCABULARIES = [*STEPS]
 WIDEST = 64  # tokens of a window; 25 of 1,024 have as many letters as 64 of 65
 SETTINGS = [*((V, WIDEST) for V in VOCABULARIES), (1024, 25)]
+LONGER = [(65, WIDEST), (1024, WIDEST)]  # four times as long, too
 
 
 class Read(NamedTuple):
@@ -74,7 +75,7 @@ class Tokens(Study):
         losses = {self.run_of(line): line["per_letter"] for line in lines}
         runs = []
         for times in (1, 4):
-            for vocabulary, window in SETTINGS[: 5 if times == 1 else 4]:
+            for vocabulary, window in SETTINGS if times == 1 else LONGER:
                 run = Read(vocabulary, window, times, 0.004 if times == 1 else 0.002, 0)
                 tried = {r.rate: loss for r, loss in losses.items() if r == run._replace(rate=r.rate)}
                 runs += [run._replace(rate=rate) for rate in tried or [run.rate]]
