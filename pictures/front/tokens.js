@@ -20,7 +20,8 @@ export function cut(text, merges, count) {
 const shown = (token) => token.replaceAll(" ", "·").replaceAll("\n", "↵");
 
 // data: text: where it begins, merges: [left, right] each, stops: how many of them the slider offers, places: at which
-export function mount(element, { text, merges, stops, place }) {
+export function mount(element, data) {
+  const { text, merges, stops, place } = data;
   const state = { text, place };
   const input = html("input", {
     type: "text",
