@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import torch
-from jaxtyping import Int64
+from jaxtyping import Int64, Integer
 from torch import Tensor
 
 Pair = tuple[str, str]
@@ -80,5 +80,5 @@ class BPETokenizer:
             ids += [self.ids[token] for token in self.known[chunk]]
         return torch.tensor(ids)
 
-    def decode(self, ids: Iterable[int]) -> str:
-        return "".join(self.tokens[int(i)] for i in ids)
+    def decode(self, ids: Integer[Tensor, "N"]) -> str:
+        return "".join(self.tokens[i] for i in ids.tolist())

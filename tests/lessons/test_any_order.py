@@ -59,6 +59,7 @@ def test_each_cell_can_be_run_twice_and_one_can_go_back(path, kernel):
 OTHERS = {
     "corpus_path": (str(BUNDLED_PLAY), "own.txt"),
     "device": ("cpu",),
+    "gpt2_folder": (),
     "max_steps": (5, 40),
     "out_dir": ("run", "another/run"),
     "overwrite": (True,),

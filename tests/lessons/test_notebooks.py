@@ -181,6 +181,7 @@ SHORT = {named(number).stem: {"seeds": [0]} for number in ("01", "04", "06")}
 SHORT |= {
     named("what_matters").stem: {"steps": 8},
     named("todays_models").stem: {},
+    named("tokens").stem: {},
     named("speedrun").stem: {"steps": 4},
 }
 # Of 08, what trains models of its own, whatever the text is.

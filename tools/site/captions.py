@@ -185,6 +185,13 @@ CAPTIONS = {
         "of those of report, `loss` is that on the validation text.",
         "scaling_out",
     ),
+    "tokens": (
+        "What larger vocabularies are worth in equal time",
+        "Each row is one training of a small GPT that reads tokens of a `vocabulary`, in windows of so many tokens, "
+        "for half a minute, or `times` as long, with one learning `rate` and one `seed`: its loss on the validation "
+        "text `per_letter` and `per_token`, and the processor's seconds.",
+        "tokens",
+    ),
     "museum": (
         "What real faults do to a curve",
         "Each row trains a small program in which one part has a fault (`variant`; `Program` "
