@@ -29,7 +29,10 @@ def merge(tokens: Iterable[str], pair: Pair) -> list[str]:
 
 
 def learn(text: str, count: int) -> list[Pair]:
-    """The first `count` merges of a text, the most frequent pair each; of equally frequent ones the last by name."""
+    """The first `count` merges of a text, the most frequent pair each; of equally frequent ones the last by name.
+
+    Fewer, where nothing is left to merge.
+    """
     chunk_counts = Counter(chunks(text))
     cut = {chunk: list(chunk) for chunk in chunk_counts}
     pairs: Counter[Pair] = Counter()
@@ -44,7 +47,9 @@ def learn(text: str, count: int) -> list[Pair]:
         tally(chunk, +1)
     merges = []
     for _ in range(count):
-        best = max(pairs, key=lambda pair: (pairs[pair], pair))
+        best = max(pairs, key=lambda pair: (pairs[pair], pair), default=None)
+        if best is None or not pairs[best]:  # every chunk is one token
+            break
         merges.append(best)
         for chunk in where[best]:
             tally(chunk, -1)

@@ -8,8 +8,6 @@
 from collections import Counter
 from itertools import pairwise
 
-import exercises
-
 # %% [markdown]
 # **15a · Stick them together.** Look at the last token that has been kept: if it and the next
 # one are the pair, it grows. What has grown is another token, so it can't be used again.
@@ -26,16 +24,12 @@ def my_merge(tokens, pair):
     return merged
 
 
-exercises.check("15a", my_merge)
-
 # %% [markdown]
 # **15b · Which is better?** 4 nats a token are 4 / 2.5 = 1.6 nats a letter, and the other model
 # has 1.8: the first one is better by 0.2.
 
 # %%
 my_difference = 1.8 - 4 / 2.5
-
-exercises.check("15b", my_difference)
 
 # %% [markdown]
 # **15c · Cut a word.** The merges in the order in which they were learned. *other* is a good
@@ -49,8 +43,6 @@ def my_cut(word, merges):
         tokens = my_merge(tokens, pair)
     return tokens
 
-
-exercises.check("15c", my_cut)
 
 # %% [markdown]
 # **15d · The loop.** Each round counts anew, for the last merge has made new neighbours. The
@@ -70,6 +62,3 @@ def my_merges(counts, n):
         merges.append(best)
         cut = {word: my_merge(tokens, best) for word, tokens in cut.items()}
     return merges
-
-
-exercises.check("15d", my_merges)

@@ -14,6 +14,10 @@ def test_the_quick_loop_learns_what_the_short_one_does():
     assert learn(TEXT, 40) == n15.learned(Counter(chunks(TEXT)), 40)
 
 
+def test_it_ends_when_nothing_is_left_to_merge():
+    assert learn("abc ab", 9) == [("a", "b"), ("ab", "c"), (" ", "ab")]
+
+
 def test_no_token_reaches_from_one_word_into_the_next():
     assert "".join(chunks(TEXT)) == TEXT
     assert all(" " not in left[1:] + right and "\n" not in left + right for left, right in learn(TEXT, 60))
