@@ -108,9 +108,10 @@ def learned(counts: dict[str, int], n: int, weighted: bool = True, again: bool =
             for pair in pairwise(cut[word]):
                 pairs[pair] += count if weighted else 1
         ranked = sorted(pairs, key=lambda pair: (pairs[pair], pair), reverse=True)
-        merges.append(ranked[0 if again else len(merges)])
-        if again:
-            cut = {word: merge(tokens, merges[-1]) for word, tokens in cut.items()}
+        if not again:
+            return ranked[:n]
+        merges.append(ranked[0])
+        cut = {word: merge(tokens, ranked[0]) for word, tokens in cut.items()}
     return merges
 
 
