@@ -45,8 +45,11 @@ EVERYTHING = ModernConfig(
         ({"max_steps": 0}, "max_steps must be a whole number from 1 to 1,000,000,000, not 0"),
         ({"batch_size": 2.0}, "batch_size must be a whole number from 1 to 1,000,000,000, not 2.0"),
         ({"seed": -1}, "seed must be a whole number from 0 to 2^63 - 1, not -1"),
-        ({"betas": 0.9}, "betas must be"),  # one number where two are asked for
-        ({"windows": (0.7, 64)}, "windows must be"),
+        (
+            {"betas": 0.9},
+            "betas must be two numbers of at least 0 and below 1, not 0.9",
+        ),  # one number where two are asked for
+        ({"windows": (0.7, 64)}, "windows must be pairs of a share of the steps and a length, not (0.7, 64)"),
         *(
             (
                 {"device": name},
