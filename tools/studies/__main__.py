@@ -35,6 +35,7 @@ from tools.studies.masks import Masks
 from tools.studies.norms import Norms
 from tools.studies.recurrent import Copying, Translating
 from tools.studies.replacing import Replacing
+from tools.studies.reward import Reward
 from tools.studies.sampling import Sampling
 from tools.studies.thin_book import ThinBook
 from tools.studies.tokens import Tokens
@@ -56,6 +57,7 @@ STUDIES: dict[str, Study] = {
     "replacing": Replacing(),
     "law": Law(),
     "tokens": Tokens(),
+    "reward": Reward(),
 }
 # Programs of their own, which keep a training, or nothing, and store their table at the end.
 SCRIPTS = {

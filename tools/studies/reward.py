@@ -1,0 +1,136 @@
+"""The room of rewards: four rounds of learning from what a judge liked best, and what holds it back."""
+
+import copy
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Integer
+from torch import Tensor
+
+from helpers import tables
+from helpers.data import CharTokenizer, load_corpus, split
+from helpers.gpt import GPT, GPTConfig
+from helpers.loss import evaluate
+from helpers.optim import make_optimizer
+from helpers.presets import PRESETS
+from helpers.rooms import reward
+from helpers.rooms.contest import book_of, found_and_different, words_after
+from helpers.rooms.study import Study
+from helpers.tables import Line
+from helpers.training import updates
+
+T = reward.BEGIN + reward.NEW
+ROUNDS = 4
+BEGINNINGS = 64  # of a round
+TIMES = 8  # that the best are read
+WAYS = (
+    ("nothing", 0.0),
+    ("no choice", 0.0),
+    *(("Shakespeare", strength) for strength in (0.3, 1.0, 3.0)),
+    *(("the old model", strength) for strength in (0.1, 0.3, 1.0, 3.0)),
+    ("pairs", 0.0),
+    ("reading less", 2.0),
+)
+MEASURED = {"found": ".0%", "chosen": ".0%", "pairs": ".0%", "different": ".0f", "loss": ".2f"}
+
+
+class Rewarded(NamedTuple):
+    """One network, rewarded."""
+
+    held_by: str  # one of WAYS: Shakespeare's text, the old model (KL), a judge of pairs of words, ...
+    strength: float  # of what holds it; for less reading, the times
+    seed: int
+
+
+def book() -> tuple[set[str], set[tuple[str, str]]]:
+    """The words of the training text, and the pairs of them that follow each other."""
+    text = load_corpus().text
+    text = text[: int(0.9 * len(text))]
+    return book_of(text), {*pairwise(re.findall(r"\w{3,}", text.lower()))}
+
+
+@cache
+def before(seed: int, vocab_size: int) -> GPT:
+    """A network that has learned for half a minute."""
+    train_tokens, _ = split(load_corpus().tokens, T)
+    recipe = replace(PRESETS["playground"].training, max_steps=600, seed=seed, bfloat16_cpu=False)
+    torch.manual_seed(seed)
+    model = GPT(GPTConfig(vocab_size=vocab_size, context_length=T, n_layer=3, n_head=4, n_embd=128))
+    batches = torch.Generator().manual_seed(seed)
+    for _ in updates(model, train_tokens, recipe, make_optimizer(model, recipe), batches):
+        pass
+    return model.eval()
+
+
+class Reward(Study):
+    """Words found in the book and the loss on Shakespeare, after each round."""
+
+    run_type = Rewarded
+
+    def budget(self) -> str:
+        return (
+            f"3 layers, 4 heads, width 128, trained as the preset playground, for 600 steps of 8 windows of {T}; "
+            f"{ROUNDS} rounds: {BEGINNINGS} beginnings, {reward.TRIES} tries of {reward.NEW} letters each, the best "
+            f"(without a choice: any) read {TIMES} times, AdamW at 0.0005; found: of the words of 256 fresh tries; "
+            "pairs: of two neighbours; different: words found; chosen: what is found in the best of each eight of "
+            "them; loss: of the first 20,000 letters of the validation text"
+        )
+
+    def plan(self, lines: Iterable[Line]) -> list[Rewarded]:
+        return [Rewarded(*way, seed) for seed in range(8) for way in WAYS]
+
+    def measure(self, run: Rewarded, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+        old, start = before(run.seed, vocab_size), time.process_time()
+        model, tokenizer = copy.deepcopy(old), CharTokenizer(load_corpus().alphabet)
+        train_tokens, val_tokens = split(tokens, T)
+        words, pairs = book()
+        judge = by_words = reward.known_words(words)
+        if run.held_by == "pairs":
+            judge = reward.known_pairs(pairs)
+        if run.held_by == "no choice":
+            judge = reward.by_chance(run.seed)
+        times = int(run.strength) if run.held_by == "reading less" else TIMES
+        dice = torch.Generator().manual_seed(run.seed)
+        torch.manual_seed(run.seed)
+        brake = None
+        if run.held_by == "the old model":
+            brake = reward.stays_near(old, run.strength)
+        if run.held_by == "Shakespeare":
+            brake = reward.reads_on(train_tokens, run.strength, dice)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.0005, weight_decay=0.0, fused=True)
+        measured: Line = {}
+        for number in range(ROUNDS + 1):
+            if number:
+                written = reward.tries(model, train_tokens, BEGINNINGS, dice)
+                best = reward.winners(written, tokenizer.decode, judge)
+                reward.learn_from(model, best, optimizer, brake, times)
+            fresh = reward.tries(model, train_tokens, 32, torch.Generator().manual_seed(100 + run.seed))
+            texts = [tokenizer.decode(one) for one in fresh]
+            found, different = found_and_different(texts, reward.BEGIN, words)
+            chosen = [tokenizer.decode(one) for one in reward.winners(fresh, tokenizer.decode, by_words)]
+            neighbours = [pair for text in texts for pair in pairwise(words_after(text, reward.BEGIN))]
+            measured |= {
+                f"found_{number}": round(found, 4),
+                f"pairs_{number}": round(sum(pair in pairs for pair in neighbours) / max(1, len(neighbours)), 4),
+                f"different_{number}": different,
+                f"chosen_{number}": round(found_and_different(chosen, reward.BEGIN, words)[0], 4),
+                f"loss_{number}": round(evaluate(model, val_tokens[:20_000], T), 4),
+            }
+        return {**run._asdict(), **measured, "seconds": round(time.process_time() - start, 1)}
+
+    def report(self, lines: Iterable[Line]) -> str:
+        """By what held it: before and after the last round."""
+        rows = []
+        for run, group in self.by_setting(lines).items():
+            row = [run.held_by, f"{run.strength:g}", str(len(group))]
+            for name, form in MEASURED.items():
+                row += [tables.spread([line[f"{name}_{number}"] for line in group], form) for number in (0, ROUNDS)]
+            rows.append(row)
+        heads = [f"{name}, {when}" for name in MEASURED for when in ("before", "after")]
+        return tables.table(["held by", "strength", "seeds", *heads], rows)
