@@ -79,7 +79,8 @@ class Reward(Study):
             f"{ROUNDS} rounds: {BEGINNINGS} beginnings, {reward.TRIES} tries of {reward.NEW} letters each, the best "
             f"(without a choice: any) read {TIMES} times, AdamW at 0.0005; found: of the words of 256 fresh tries; "
             "pairs: of two neighbours; different: words found; chosen: what is found in the best of each eight of "
-            "them; loss: of the first 20,000 letters of the validation text"
+            "them; loss: of the first 20,000 letters of the validation text; goes on: the last column, "
+            f"{reward.BEGIN} letters of the text, and then what is written"
         )
 
     def plan(self, lines: Iterable[Line]) -> list[Rewarded]:
@@ -122,7 +123,8 @@ class Reward(Study):
                 f"chosen_{number}": round(found_and_different(chosen, reward.BEGIN, words)[0], 4),
                 f"loss_{number}": round(evaluate(model, val_tokens[:20_000], T), 4),
             }
-        return {**run._asdict(), **measured, "seconds": round(time.process_time() - start, 1)}
+        seconds = round(time.process_time() - start, 1)
+        return {**run._asdict(), **measured, "seconds": seconds, "goes on": texts[0].replace("\n", " / ")}
 
     def report(self, lines: Iterable[Line]) -> str:
         """By what held it: before and after the last round."""
