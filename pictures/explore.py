@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
+from matplotlib.ticker import PercentFormatter
 from torch import Tensor
 
 from helpers import telegrams
@@ -183,6 +184,28 @@ def tokens(text: str, merges: Sequence[Pair], stops: Sequence[int] = (0, 10, 30,
     cuts = "; ".join(f"by {count:,} merges {' | '.join(pieces)}" for count, pieces in rows.items())
     data = {"text": text, "merges": [list(pair) for pair in merges[: stops[-1]]], "stops": list(stops)}
     show("tokens", data | {"place": list(stops).index(100)}, f"{text!r}, cut into tokens: {cuts}.")
+
+
+def rewards(trails: Sequence[tuple[float, Sequence[float], Sequence[float], str]]) -> None:
+    """Turn up a penalty, and see where rounds of learning from a judge lead: words found against the loss.
+
+    `trails` are tuples (strength, found, losses, wrote): the shares of words found and the losses, each before the
+    first round and after every one, and what is written after the last.
+    """
+    _, ax = plotting.figure(6, 3.4)
+    phrases = []
+    for (strength, found, losses, _), color in plotting.colored(trails):
+        ax.plot(found, losses, "o-", color=color, label=f"{strength:g}")
+        phrases.append(
+            f"{strength:g}: words found from {found[0]:.0%} to {found[-1]:.0%}, loss from {losses[0]:.2f} to "
+            f"{losses[-1]:.2f}"
+        )
+    ax.xaxis.set_major_formatter(PercentFormatter(1, 0))
+    ax.set(xlabel="words found in the book", ylabel="loss on Shakespeare")
+    ax.legend(title="penalty", frameon=False)
+    names = ("strength", "found", "losses", "wrote")
+    data = {"trails": [dict(zip(names, (s, [*f], [*x], w), strict=True)) for s, f, x, w in trails]}
+    show("rewards", data, f"Words found against the loss, round by round, by penalty. {'; '.join(phrases)}.")
 
 
 def filters(logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], place: int = -1) -> None:
