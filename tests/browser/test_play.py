@@ -241,9 +241,12 @@ def test_the_model_is_broken_and_mended_by_keyboard(visit, screens, width, schem
         page.wait_for_function("(s) => document.querySelector('.explore-result').textContent.includes(s)", arg=sentence)
         return [paper.strip() for paper in papers.all_inner_texts()], room.locator("td").all_inner_texts()
 
-    assert not papers.first.is_visible() and said.inner_text() == ""  # a guess comes first
+    assert not papers.first.is_visible() and said.inner_text() == ""
     room.get_by_role("button", name="1e-10").focus()
     page.keyboard.press("Enter")
+    assert "they get 1e-10" in room.inner_text() and not papers.first.is_visible()  # what it does is said first
+    both = room.get_by_role("button", name="Let both write")
+    both.press("Enter")
     (healthy, broken), (loss, same, judged, worse) = heard("and the text goes wrong. Watch only the loss")
     assert healthy.startswith(START) and broken.startswith(START) and healthy != broken
     assert loss == same and float(worse) > float(judged) + 0.25 and "minGPT" in room.inner_text()
@@ -254,6 +257,7 @@ def test_the_model_is_broken_and_mended_by_keyboard(visit, screens, width, schem
     for _ in range(3):
         page.keyboard.press("Tab")
     page.keyboard.press("Space")
+    both.press("Enter")
     (healthy, broken), (loss, other, *_) = heard("not a letter of the text has changed")
     assert healthy == broken and float(other) > float(loss) + 1
     assert room.locator("[aria-pressed=true]").all_inner_texts() == ["Targets shifted twice"]

@@ -13,21 +13,25 @@ export function breaking(state) {
   const pair = comparison();
   const done = html("p", { class: "explore-say", role: "status" });
   const result = html("p", { class: "explore-result", role: "status" });
+  const go = html("button", { onclick: both, hidden: "" }, "Let both write");
   let chosen = null;
+  let writes = false; // both write, once somebody has had time to guess
   let asked = "";
   const yours = () => state.tokens.slice(0, state.typed);
 
   async function show(tokens) {
-    const now = [chosen && FAULTS.indexOf(chosen), ...tokens].join();
+    const now = [chosen && FAULTS.indexOf(chosen), writes, ...tokens].join();
     if (now === asked) return;
     asked = now;
     buttons.forEach((button, i) => {
       button.setAttribute("aria-pressed", FAULTS[i] === chosen);
     });
-    pair.node.hidden = !chosen;
+    pair.node.hidden = !writes;
+    go.hidden = !chosen || writes;
     done.textContent = result.textContent = "";
     if (!chosen) return;
     done.replaceChildren(chosen.done, " ", html("small", {}, `(${chosen.whose})`));
+    if (!writes) return;
     result.textContent = "Both are writing …";
     const voices = begin(model, chosen, tokens.slice(-room), pair);
     if (await goOnTogether(model, voices, () => now !== asked)) result.textContent = conclude(voices, pair);
@@ -35,8 +39,16 @@ export function breaking(state) {
 
   const choose = (fault) => {
     chosen = chosen === fault ? null : fault;
-    show(yours());
+    begun(false);
   };
+  function begun(whether) {
+    writes = whether;
+    show(yours());
+  }
+  function both() {
+    begun(true);
+    buttons[FAULTS.indexOf(chosen)].focus({ preventScroll: true }); // for its own button is gone now
+  }
   const buttons = FAULTS.map((fault) =>
     html("button", { onclick: () => choose(fault), "aria-pressed": "false" }, fault.name),
   );
@@ -44,10 +56,11 @@ export function breaking(state) {
     "Break it",
     html("style", {}, `.explore-play .explore-broken {${BROKEN}}`),
     paragraph(
-      "This model was trained without a fault. Switch one on: each was a real bug in a real project. The model then continues your line twice, once with the fault and once without, with the same dice (temperature 1, only the ten likeliest letters). Which ruins the text, which the loss, which both, and which neither? Guess first, then press.",
+      "This model was trained without a fault. Switch one on, and read what it does: each was a real bug in a real project. Does it ruin the text, the loss, both, or neither? Guess. Then the model continues your line twice, once with the fault and once without, with the same dice (temperature 1, only the ten likeliest letters).",
     ),
     html("div", { class: "explore-buttons", role: "group", "aria-label": "Faults" }, ...buttons),
     done,
+    go,
     pair.node,
     result,
   );
