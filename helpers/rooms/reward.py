@@ -1,7 +1,7 @@
 """The room of rewards: a GPT writes, a judge chooses, and the GPT learns from what was chosen."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import torch
@@ -38,7 +38,7 @@ def learn_from(
     model: GPT,
     texts: Int64[Tensor, "N T"],
     optimizer: torch.optim.Optimizer,
-    brake: Brake | None = None,
+    brakes: Sequence[Brake] = (),
     times: int = 8,
 ) -> None:
     """Read the texts so many times, sixteen side by side; only the letters behind the first BEGIN count."""
@@ -48,7 +48,7 @@ def learn_from(
             x, y = some[:, :-1], some[:, 1:]
             logits = model(x)
             loss = F.cross_entropy(logits[:, BEGIN - 1 :].flatten(0, 1), y[:, BEGIN - 1 :].flatten())
-            if brake:
+            for brake in brakes:
                 loss = loss + brake(model, logits, x)
             optimizer.zero_grad()
             loss.backward()

@@ -32,8 +32,9 @@ TIMES = 8  # that the best are read
 WAYS = (
     ("nothing", 0.0),
     ("no choice", 0.0),
-    *(("Shakespeare", strength) for strength in (0.3, 1.0, 3.0)),
+    *(("Shakespeare", strength) for strength in (0.3, 1.0, 3.0, 1000.0)),  # 1,000: nearly nothing else
     *(("the old model", strength) for strength in (0.1, 0.3, 1.0, 3.0)),
+    ("both", 1.0),
     ("pairs", 0.0),
     ("reading less", 2.0),
 )
@@ -99,18 +100,18 @@ class Reward(Study):
         times = int(run.strength) if run.held_by == "reading less" else TIMES
         dice = torch.Generator().manual_seed(run.seed)
         torch.manual_seed(run.seed)
-        brake = None
-        if run.held_by == "the old model":
-            brake = reward.stays_near(old, run.strength)
-        if run.held_by == "Shakespeare":
-            brake = reward.reads_on(train_tokens, run.strength, dice)
+        brakes = []
+        if run.held_by in ("the old model", "both"):
+            brakes.append(reward.stays_near(old, run.strength))
+        if run.held_by in ("Shakespeare", "both"):
+            brakes.append(reward.reads_on(train_tokens, run.strength, dice))
         optimizer = torch.optim.AdamW(model.parameters(), lr=0.0005, weight_decay=0.0, fused=True)
         measured: Line = {}
         for number in range(ROUNDS + 1):
             if number:
                 written = reward.tries(model, train_tokens, BEGINNINGS, dice)
                 best = reward.winners(written, tokenizer.decode, judge)
-                reward.learn_from(model, best, optimizer, brake, times)
+                reward.learn_from(model, best, optimizer, brakes, times)
             fresh = reward.tries(model, train_tokens, 32, torch.Generator().manual_seed(100 + run.seed))
             texts = [tokenizer.decode(one) for one in fresh]
             found, different = found_and_different(texts, reward.BEGIN, words)
