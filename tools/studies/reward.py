@@ -100,7 +100,7 @@ class Reward(Study):
         times = int(run.strength) if run.held_by == "reading less" else TIMES
         dice = torch.Generator().manual_seed(run.seed)
         torch.manual_seed(run.seed)
-        brakes = []
+        brakes: list[reward.Brake] = []
         if run.held_by in ("the old model", "both"):
             brakes.append(reward.stays_near(old, run.strength))
         if run.held_by in ("Shakespeare", "both"):
