@@ -16,7 +16,7 @@ from jaxtyping import Integer
 from torch import Tensor, nn
 
 from helpers import tables
-from helpers.data import split
+from helpers.data import Corpus, split
 from helpers.errors import CorpusError
 from helpers.gpt import count_parameters, evaluating
 from helpers.loss import cross_entropy, evaluate
@@ -101,7 +101,7 @@ class Comparison(GPTStudy):
         )
         return replace(config, **self.variants[run.variant].recipe)
 
-    def measure(self, run: VariantRun, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+    def measure(self, run: VariantRun, corpus: Corpus, device: str = "cpu") -> Line:
         """Train once; return the table's line: the run, its losses, and what it took.
 
         The weights are the last ones: choosing the best ones on the way would need yet another
@@ -109,9 +109,9 @@ class Comparison(GPTStudy):
         loss is the logarithm of the vocabulary. No window for `last_loss` fills the context, for
         the very last place is the least trained one.
         """
-        start = time.process_time()
+        start, vocab_size = time.process_time(), corpus.tokenizer.vocab_size
         T = self.sizes["context_length"]
-        training_text, val_tokens = split(tokens.to(self.recipe(run, device).device), T)
+        training_text, val_tokens = split(corpus.tokens.to(self.recipe(run, device).device), T)
         train_tokens, held_out = split(training_text, T)
         model, _ = self.train(run, train_tokens[: self.characters], vocab_size, device)
         measured_on = held_out if run.part == CHOOSE else val_tokens

@@ -14,12 +14,11 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from helpers import tables
-from helpers.data import split
-from helpers.errors import ConfigError
+from helpers.data import Corpus, split
 from helpers.gpt import count_parameters
 from helpers.rooms import museum_faults as faults
 from helpers.rooms.museum_program import C, H, L, Program, T
-from helpers.rooms.study import Study
+from helpers.rooms.study import TextStudy
 from helpers.tables import Line
 
 # So many letters are read before the one that is asked for: a text has every length as it grows.
@@ -79,7 +78,7 @@ class Visit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Museum(Study):
+class Museum(TextStudy):
     """Every program with every seed. The last tenth of the training text is what they are asked
     about.
     """
@@ -101,15 +100,13 @@ class Museum(Study):
         seeds = range(1, self.seeds + 1)
         return [Visit(kind.__name__, steps, seed) for seed in seeds for kind, all_ in SHOWN.items() for steps in all_]
 
-    def measure(self, run: Visit, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+    def measure(self, run: Visit, corpus: Corpus) -> Line:
         """Train once; the first loss, the loss as a curve shows it (`loss`), and the loss that
         writing meets.
         """
-        if device != "cpu":
-            raise ConfigError(f"the museum's programs train on the CPU, not on {device}")
-        training_text, _ = split(tokens, T)
+        training_text, _ = split(corpus.tokens.long(), T)
         train_tokens, held_out = split(training_text, T)
-        program = VARIANTS[run.variant](vocab_size, run.seed)
+        program = VARIANTS[run.variant](corpus.tokenizer.vocab_size, run.seed)
         first = curve_loss(program, held_out, self.windows)
         start = time.process_time()
         program.fit(train_tokens, run.steps, run.seed, self.rate)

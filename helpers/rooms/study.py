@@ -1,7 +1,8 @@
 """What a study is: variants of one model, the runs that train them, and what the runs show.
 
-A GPTStudy trains GPTs: experiments.py compares variants over many seeds. Other studies train networks
-of their own. `python -m tools.studies` makes the runs side by side and stores their table.
+A GPTStudy trains GPTs on a text: experiments.py compares variants over many seeds. Other studies train
+networks of their own, a TextStudy on a text, a SyntheticStudy on examples that it draws.
+`python -m tools.studies` makes the runs side by side and stores their table.
 """
 
 import math
@@ -15,6 +16,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor, nn
 
+from helpers.data import Corpus
 from helpers.errors import ConfigError
 from helpers.gpt import GPT
 from helpers.models import build_gpt, config_of
@@ -52,15 +54,10 @@ class Study(ABC):
     """
 
     run_type: Any  # of the named tuples
-    reads_corpus = True  # if not, it is given no tokens
 
     @abstractmethod
     def plan(self, lines: Iterable[Line]) -> list[Any]:
         """Every run of the study, in order, as far as the `lines` that are there can tell."""
-
-    @abstractmethod
-    def measure(self, run: Any, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
-        """Train once; the run's line of the table."""
 
     @abstractmethod
     def report(self, lines: Iterable[Line]) -> str:
@@ -91,22 +88,42 @@ class Study(ABC):
         done = {self.run_of(line) for line in lines}
         return [run for run in self.plan(lines) if self.is_known(run) and run not in done]
 
-    def conduct(self, tokens: Integer[Tensor, "N"], vocab_size: int, lines: Iterable[Line] = ()) -> list[Line]:
+
+class SyntheticStudy(Study):
+    """A study whose runs draw their own examples: scenes of Verona, words written backwards."""
+
+    @abstractmethod
+    def measure(self, run: Any) -> Line:
+        """Train once; the run's line of the table."""
+
+
+class TextStudy(Study):
+    """A study whose runs read a text."""
+
+    @abstractmethod
+    def measure(self, run: Any, corpus: Corpus) -> Line:
+        """Train once on the corpus; the run's line of the table."""
+
+    def conduct(self, corpus: Corpus, lines: Iterable[Line] = ()) -> list[Line]:
         """The `lines` that are there and those that the study still needs, one run after the other.
 
         For a study that takes seconds, in a notebook. Others take `python -m tools.studies`.
         """
         lines = list(lines)
         while runs := self.missing(lines):
-            lines += [self.measure(run, tokens, vocab_size) for run in runs]
+            lines += [self.measure(run, corpus) for run in runs]
         return lines
 
 
-class GPTStudy(Study):
+class GPTStudy(TextStudy):
     """A study of a small GPT, its variants and its recipe."""
 
     variants: Any  # a Variant for each name
     sizes: Any  # of the model, by name; a variant may replace some
+
+    @abstractmethod
+    def measure(self, run: Any, corpus: Corpus, device: str = "cpu") -> Line:
+        """Train once on the corpus, on the device; the run's line of the table."""
 
     @abstractmethod
     def recipe(self, run: Any, device: str = "cpu") -> TrainConfig:

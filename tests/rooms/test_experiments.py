@@ -2,12 +2,13 @@
 
 import dataclasses
 import math
+from pathlib import Path
 
 import pytest
 import torch
 
 from helpers import checks, data
-from helpers.data import CharTokenizer
+from helpers.data import Corpus
 from helpers.errors import ConfigError
 from helpers.gpt import GPTConfig
 from helpers.rooms import experiments
@@ -16,8 +17,8 @@ from helpers.rooms.parts import PARTS, TASTE, WHOLE
 from helpers.rooms.study import Variant
 
 TEXT = "to be, or not to be: that is the question\n" * 60
-TOKENIZER = CharTokenizer.from_text(TEXT)
-TOKENS, V = TOKENIZER.encode(TEXT), TOKENIZER.vocab_size
+CORPUS = Corpus(TEXT, data.OWN, Path("text.txt"), sha256="")
+TOKENS, V = CORPUS.tokens.long(), CORPUS.tokenizer.vocab_size
 SIZES = dict(context_length=8, n_layer=1, n_head=1, n_embd=8)
 SMALL = Comparison({WHOLE: Variant(), "other": Variant()}, SIZES, (5,), rates=(0.01,), seeds=2)
 
@@ -41,13 +42,13 @@ def test_the_rate_is_chosen_on_text_that_nothing_else_sees(monkeypatch):
     monkeypatch.setattr("helpers.rooms.study.updates", lambda model, tokens, *_: iter(texts.append(tokens) or [1.0]))
     monkeypatch.setattr(experiments, "evaluate", lambda model, tokens, T: measured.append(tokens) or 1.0)
     for part in (CHOOSE, REPORT):
-        SMALL.measure(VariantRun(5, WHOLE, 0.01, 1, part), TOKENS, V)
+        SMALL.measure(VariantRun(5, WHOLE, 0.01, 1, part), CORPUS)
     pieces = [texts[0], measured[0], measured[1]]
-    assert torch.equal(torch.cat(pieces), TOKENS) and torch.equal(texts[0], texts[1])
-    assert torch.equal(pieces[2], data.split(TOKENS, 8)[1])
+    assert torch.equal(torch.cat(pieces), CORPUS.tokens) and torch.equal(texts[0], texts[1])
+    assert torch.equal(pieces[2], data.split(CORPUS.tokens, 8)[1])
     few = dataclasses.replace(SMALL, characters=100)
-    few.measure(VariantRun(5, WHOLE, 0.01, 1, REPORT), TOKENS, V)
-    assert torch.equal(texts[2], TOKENS[:100]) and torch.equal(measured[2], pieces[2])
+    few.measure(VariantRun(5, WHOLE, 0.01, 1, REPORT), CORPUS)
+    assert torch.equal(texts[2], CORPUS.tokens[:100]) and torch.equal(measured[2], pieces[2])
 
 
 def test_the_weights_and_batches_are_those_of_the_seed():
@@ -70,7 +71,7 @@ def test_who_diverges_counts_as_one_who_guesses():
         model.head.weight *= math.nan
 
     study = dataclasses.replace(SMALL, variants={WHOLE: Variant(), "exploded": Variant(change=explode)})
-    line = study.measure(VariantRun(5, "exploded", 0.01, 1, REPORT), TOKENS, V)
+    line = study.measure(VariantRun(5, "exploded", 0.01, 1, REPORT), CORPUS)
     assert line["loss"] == line["last_loss"] == round(math.log(V), 5)
 
 
@@ -243,7 +244,7 @@ def test_a_reader_adds_a_variant_and_gets_a_verdict():
         seeds=4,
     )
     first = dataclasses.replace(study, variants={WHOLE: Variant()})
-    lines = study.conduct(TOKENS, V, whole_lines := first.conduct(TOKENS, V))
+    lines = study.conduct(CORPUS, whole_lines := first.conduct(CORPUS))
     assert len(whole_lines) == 4 and lines[:4] == whole_lines  # not trained again
     verdicts = experiments.judge(study, lines)
     assert len(lines) == 12 and verdicts[60, "mine"].mean > 0.1 and verdicts[60, "mine"].says == "worse"

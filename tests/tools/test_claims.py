@@ -1,12 +1,13 @@
 """The study of what the sources claim: variants are what their names say, its table is whole."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
 
 from helpers import checks
-from helpers.data import BUNDLED_PLAY, CharTokenizer
+from helpers.data import OWN, Corpus
 from helpers.gpt import count_parameters
 from helpers.tables import MEASURED, read_table
 from tools.studies import claims
@@ -97,16 +98,15 @@ def tiny():
 
 
 @pytest.mark.slow
-def test_each_task_is_learned_and_reported():
-    play = BUNDLED_PLAY.read_text(encoding="utf-8")[:20_000]
-    tokenizer = CharTokenizer.from_text(play)
+def test_each_task_is_learned_and_reported(play):
+    corpus = Corpus(play[:20_000], OWN, Path("own.txt"), sha256="")
     study = Claims(steps=40, tasks=tiny())
-    lines = study.conduct(tokenizer.encode(play), tokenizer.vocab_size)
+    lines = study.conduct(corpus)
     assert [study.run_of(line) for line in lines] == study.plan() and len(lines) == 5
     by = {(line["task"], line["rate"], line["seed"]): line for line in lines}
     pages, text = by[FEW_PAGES, 0.01, 1], by[ALL_TEXT, 0.01, 1]
     assert pages["own"] < text["own"] - 0.2 and pages["new"] > text["new"]
-    assert by[SUMS, 1e6, 1]["new"] == pytest.approx(math.log(tokenizer.vocab_size), abs=1e-4)
+    assert by[SUMS, 1e6, 1]["new"] == pytest.approx(math.log(len(corpus.alphabet)), abs=1e-4)
     table = study.report(lines).splitlines()
     assert len(table) == 1 + 4
     (row,) = [row for row in table if "exp" in row]

@@ -5,24 +5,26 @@ import torch
 
 from helpers import checks, presets, telegrams
 from helpers.attention import attention
-from helpers.data import BUNDLED_PLAY, CharTokenizer
+from helpers.data import BUNDLED_PLAY, load_corpus
 from helpers.gpt import GPT, GPTConfig
 from helpers.rooms import thin_book
 from helpers.rooms.experiments import CHOOSE
 from helpers.rooms.heads import loss_without
+from helpers.rooms.museum_curves import Museum
 from helpers.rooms.towers import tower
 from helpers.tables import csv_table, read_table
 from tools.studies import heads, law, networks, norms, sampling
-from tools.studies.asking import MIRRORS, Looked, Mirror, Mirrors, Root, Scored, Wide
+from tools.studies.__main__ import STUDIES, measure
+from tools.studies.asking import MIRRORS, Looked, Mirror, Scored, Wide
 from tools.studies.law import BATCH, LAYERS, WIDTHS, Law, T
 from tools.studies.many_heads import Guesser as HeadsGuesser
-from tools.studies.many_heads import HeadsWorth, TwoAnswers, TwoQuestions
-from tools.studies.masks import Guesser, Masks
+from tools.studies.many_heads import TwoAnswers
+from tools.studies.masks import Guesser
 from tools.studies.masks import losses as losses_of
 from tools.studies.norms import Norms, Rated
-from tools.studies.replacing import STARTS, Replacing, Towers, at_the_start, pages
+from tools.studies.replacing import STARTS, Towers, at_the_start, pages
 from tools.studies.sampling import Sampling
-from tools.studies.thin_book import Student, ThinBook, students
+from tools.studies.thin_book import Student, students
 
 INPUTS, ANSWERS = telegrams.look_up("hero", 200, torch.Generator().manual_seed(0))
 WEIGHTS = torch.full((200, 1, 6), 1 / 6)
@@ -188,46 +190,37 @@ def test_norms_hold_a_stream_that_is_far_too_loud(monkeypatch):
         return model
 
     monkeypatch.setattr(norms, "GPT", loud)
-    text = BUNDLED_PLAY.read_text("utf-8")
-    tokenizer = CharTokenizer.from_text(text)
-    losses = [
-        Norms().measure(Rated(held, "nothing", 1e-9, 0, steps=1), tokenizer.encode(text), tokenizer.vocab_size)["loss"]
-        for held in (True, False)
-    ]
+    corpus = load_corpus(BUNDLED_PLAY)
+    losses = [Norms().measure(Rated(held, "nothing", 1e-9, 0, steps=1), corpus)["loss"] for held in (True, False)]
     assert losses[0] < 5 < losses[1]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("held_by", ["clipping", "warm-up"])
 def test_each_way_to_hold_a_training_does_something(held_by):
-    text = BUNDLED_PLAY.read_text("utf-8")
-    tokenizer = CharTokenizer.from_text(text)
-    losses = [
-        Norms().measure(Rated(False, how, 0.03, 0, steps=3), tokenizer.encode(text), tokenizer.vocab_size)["loss"]
-        for how in ("nothing", held_by)
-    ]
+    corpus = load_corpus(BUNDLED_PLAY)
+    losses = [Norms().measure(Rated(False, how, 0.03, 0, 3), corpus)["loss"] for how in ("nothing", held_by)]
     assert losses[0] != losses[1]
 
 
 # ---------------------------------------------------------------- 09, sampling
 @pytest.fixture
 def tiny(monkeypatch):
-    """The tokens of a text, and a network that writes it badly in no time."""
-    text = BUNDLED_PLAY.read_text("utf-8")
-    tokenizer = CharTokenizer.from_text(text)
+    """A text, and a network that writes it badly in no time."""
+    corpus = load_corpus(BUNDLED_PLAY)
     torch.manual_seed(0)
-    model = GPT(GPTConfig(tokenizer.vocab_size, context_length=32, n_layer=1, n_head=1, n_embd=8))
+    model = GPT(GPTConfig(corpus.tokenizer.vocab_size, context_length=32, n_layer=1, n_head=1, n_embd=8))
     model.token_embedding.weight.data *= 8  # it is sure of itself, so that settings differ
-    monkeypatch.setattr(sampling, "network", lambda name: (model, tokenizer))
+    monkeypatch.setattr(sampling, "network", lambda name: (model, corpus.tokenizer))
     monkeypatch.setattr(sampling, "book", lambda: {"the", "and"})
     monkeypatch.setattr(sampling, "TEXTS", 5)
-    return tokenizer.encode(text), tokenizer.vocab_size
+    return corpus
 
 
 @pytest.mark.slow
 def test_each_rule_writes_by_its_setting(tiny):
     runs = {run[1:]: run for run in Sampling().plan([]) if run.letters == 48 and run.dice < 2}
-    lines = {how: Sampling().measure(run._replace(letters=20), *tiny) for how, run in runs.items()}
+    lines = {how: Sampling().measure(run._replace(letters=20), tiny) for how, run in runs.items()}
     assert len({(line["nats"], line["fourgrams"]) for line in lines.values()}) == len(lines)
     assert all(line["different"] <= line["found"] <= line["words"] for line in lines.values())
     nats = {how[:2]: line["nats"] for how, line in lines.items()}
@@ -258,12 +251,13 @@ def test_a_rule_is_held_against_cooling_where_the_same_share_is_found():
 
 # ---------------------------------------------------------------- all of them
 @pytest.mark.slow
-def test_a_run_of_each_study_gives_a_line_that_is_known_again(tmp_path, tiny):
-    studies = (ThinBook(), Mirrors(), Root(), Masks(), TwoQuestions(), HeadsWorth(), Norms(), Replacing())
-    first = {study: study.plan([])[0]._replace(steps=2) for study in studies}
-    first[Sampling()] = Sampling().plan([])[0]
-    for study, run in first.items():
-        line = study.measure(run, *tiny)
+def test_a_run_of_each_study_gives_a_line_that_is_known_again(monkeypatch, tmp_path, tiny):
+    monkeypatch.setitem(STUDIES, "museum", Museum(windows=4))
+    names = ("museum", "thin_book", "mirror", "root", "masks", "two_questions", "heads_worth", "norms", "replacing")
+    first = {name: STUDIES[name].plan([])[0]._replace(steps=2) for name in names}
+    first["sampling"] = Sampling().plan([])[0]
+    for name, run in first.items():
+        study, line = STUDIES[name], measure(name, str(BUNDLED_PLAY), "cpu", run)
         (tmp_path / "t.csv").write_text(csv_table([line], ["made by: a test"]), "utf-8")
         (read,) = read_table(tmp_path / "t.csv")[1]
         assert study.run_of(read) == run and study.report([read])

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from helpers.data import CharTokenizer, load_corpus
+from helpers.data import load_corpus
 from helpers.errors import RunError
 from helpers.rooms.experiments import REPORT, Comparison, VariantRun
 from helpers.rooms.parts import WHOLE
@@ -57,9 +57,8 @@ def test_the_table_moves_when_it_is_whole_and_says_how_it_was_made(small, capsys
     assert not (tmp_path / "growing" / "parts.csv").exists()
     comments, lines = read_table(tmp_path / "parts.csv")
     assert [comment.split()[0] for comment in comments] == ["made", "Python", "corpus:", "budget:"]
-    tokenizer = CharTokenizer.from_text(TEXT)
     run = VariantRun(5, "other", 0.01, 2, REPORT)
-    expected = SMALL.measure(run, tokenizer.encode(TEXT), tokenizer.vocab_size)
+    expected = SMALL.measure(run, load_corpus(tmp_path / "text.txt"))
     row = next(line for line in lines if SMALL.run_of(line) == run)
     assert {**row, "seconds": 0} == {**expected, "seconds": 0} and len(lines) == 4
 

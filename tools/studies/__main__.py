@@ -23,7 +23,7 @@ from helpers.errors import ConfigError, RunError
 from helpers.files import write
 from helpers.rooms import parts
 from helpers.rooms.museum_curves import Museum
-from helpers.rooms.study import GPTStudy, Study
+from helpers.rooms.study import GPTStudy, SyntheticStudy, TextStudy
 from helpers.tables import MEASURED, Line, csv_table, read_table
 from tools.studies import far, heads, passage, presets, rungs, times
 from tools.studies.asking import Mirrors, Root
@@ -40,7 +40,7 @@ from tools.studies.sampling import Sampling
 from tools.studies.thin_book import ThinBook
 from tools.studies.tokens import Tokens
 
-STUDIES: dict[str, Study] = {
+STUDIES: dict[str, SyntheticStudy | TextStudy] = {
     **parts.STUDIES,
     "museum": Museum(),
     "claims": Claims(),
@@ -74,18 +74,20 @@ GROWING = ROOT / "build" / "studies"
 def comments_of(name: str, corpus: Corpus, device: str) -> list[str]:
     """The comment lines of a study's table."""
     study = STUDIES[name]
-    lines = header(name, "1 thread a run", device, corpus=corpus if study.reads_corpus else None)
+    lines = header(name, "1 thread a run", device, corpus=corpus if isinstance(study, TextStudy) else None)
     return [*lines, f"budget: {study.budget()}"]
 
 
 def measure(name: str, path: str | None, device: str, run: Any) -> Line:
     """One run of the study `name`, on one thread, on the text at `path`: its line of the table."""
     torch.set_num_threads(1)
-    if not STUDIES[name].reads_corpus:
-        return STUDIES[name].measure(run, torch.empty(0, dtype=torch.long), 0, device)
-    corpus = load_corpus(path)
-    tokens = corpus.tokens.long()
-    return STUDIES[name].measure(run, tokens, corpus.tokenizer.vocab_size, device)
+    match STUDIES[name]:
+        case GPTStudy() as study:
+            return study.measure(run, load_corpus(path), device)
+        case TextStudy() as study:
+            return study.measure(run, load_corpus(path))
+        case study:
+            return study.measure(run)
 
 
 def grow(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
@@ -94,7 +96,7 @@ def grow(name: str, path: Path, options: argparse.Namespace) -> list[Line]:
     RunError when the lines that are there were made under other circumstances.
     """
     study, corpus = STUDIES[name], load_corpus(options.corpus)
-    if study.reads_corpus and corpus.name != TINY and options.out.resolve() == MEASURED.resolve():
+    if isinstance(study, TextStudy) and corpus.name != TINY and options.out.resolve() == MEASURED.resolve():
         raise ConfigError("the stored tables are of tiny Shakespeare: name another folder by --out")
     comments = comments_of(name, corpus, options.device)
     lines: list[Line] = []

@@ -6,11 +6,11 @@ from statistics import fmean
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Integer
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from helpers import tables, telegrams
-from helpers.rooms.study import Study
+from helpers.rooms.study import SyntheticStudy
 from helpers.tables import Line
 
 
@@ -61,11 +61,10 @@ class Looked(NamedTuple):
 MIRRORS = ("one matrix", "any mirror", "own card hidden", "two matrices")
 
 
-class Mirrors(Study):
+class Mirrors(SyntheticStudy):
     """Whom a network finds that scores you as you score it."""
 
     run_type = Looked
-    reads_corpus = False
 
     def budget(self) -> str:
         return (
@@ -78,7 +77,7 @@ class Mirrors(Study):
         otherwise = [(1200, 0.01), (300, 0.0025), (300, 0.04)]
         return as_usual + [Looked(kind, *how, seed) for how in otherwise for seed in range(8) for kind in MIRRORS]
 
-    def measure(self, run: Looked, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+    def measure(self, run: Looked) -> Line:
         start = time.process_time()
         model = telegrams.fit(lambda: Mirror(run.kind), "hero", run.seed, steps=run.steps, lr=run.rate)
         people = telegrams.embed(torch.arange(8))
@@ -134,11 +133,10 @@ class Scored(NamedTuple):
     seed: int
 
 
-class Root(Study):
+class Root(SyntheticStudy):
     """From which width and which start on a network without the root learns worse."""
 
     run_type = Scored
-    reads_corpus = False
 
     def budget(self) -> str:
         return (
@@ -153,7 +151,7 @@ class Root(Study):
         by_rate = [Scored(*size, 300, rate, seed) for rate in (0.0025, 0.04) for seed in range(3) for size in sizes]
         return by_steps + by_rate
 
-    def measure(self, run: Scored, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+    def measure(self, run: Scored) -> Line:
         start = time.process_time()
         model = telegrams.fit(lambda: Wide(*run[:3]), "hero", run.seed, steps=run.steps, lr=run.rate)
         torch.manual_seed(run.seed)

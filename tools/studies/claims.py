@@ -12,12 +12,12 @@ from statistics import fmean
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Integer
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from helpers import tables
 from helpers.attention import MultiHeadAttention
-from helpers.data import split
+from helpers.data import Corpus, split
 from helpers.gpt import GPT, count_parameters
 from helpers.loss import evaluate
 from helpers.optim import TrainConfig
@@ -159,16 +159,17 @@ class Claims(GPTStudy):
         of_parts = Comparison(self.variants, self.sizes, (self.steps,))
         return of_parts.recipe(VariantRun(self.steps, run.variant, run.rate, run.seed, REPORT), device)
 
-    def measure(self, run: Tried, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+    def measure(self, run: Tried, corpus: Corpus, device: str = "cpu") -> Line:
         start = time.process_time()
         T = self.sizes["context_length"]
-        train_tokens, new = split(tokens.to(self.recipe(run, device).device), T)
+        train_tokens, new = split(corpus.tokens.to(self.recipe(run, device).device), T)
         train_tokens, held_out = split(train_tokens, T)
         train_tokens = train_tokens[: self.tasks[run.task].letters]
-        model, _ = self.train(run, train_tokens, vocab_size, device)
+        model, _ = self.train(run, train_tokens, corpus.tokenizer.vocab_size, device)
         pieces = {"own": train_tokens[: len(held_out)], "held_out": held_out, "new": new}
         results = {
-            name: no_worse_than_guessing(evaluate(model, piece, T), vocab_size) for name, piece in pieces.items()
+            name: no_worse_than_guessing(evaluate(model, piece, T), corpus.tokenizer.vocab_size)
+            for name, piece in pieces.items()
         }
         seconds = round(time.process_time() - start, 1)
         return {**run._asdict(), "parameters": count_parameters(model), **results, "seconds": seconds}

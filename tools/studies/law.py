@@ -8,11 +8,8 @@ from collections.abc import Iterable
 from statistics import fmean
 from typing import ClassVar, NamedTuple
 
-from jaxtyping import Integer
-from torch import Tensor
-
 from helpers import tables
-from helpers.data import split
+from helpers.data import Corpus, split
 from helpers.loss import evaluate
 from helpers.optim import TrainConfig
 from helpers.rooms.experiments import CHOOSE, FIRST_CHOOSING_SEED, REPORT, choose_rate
@@ -102,11 +99,11 @@ class Law(GPTStudy):
             device=device,
         )
 
-    def measure(self, run: Trained, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+    def measure(self, run: Trained, corpus: Corpus, device: str = "cpu") -> Line:
         start = time.process_time()
-        training_text, val_tokens = split(tokens.to(self.recipe(run, device).device), T)
+        training_text, val_tokens = split(corpus.tokens.to(self.recipe(run, device).device), T)
         train_tokens, held_out = split(training_text, T)
-        model, _ = self.train(run, train_tokens, vocab_size, device)
+        model, _ = self.train(run, train_tokens, corpus.tokenizer.vocab_size, device)
         loss = evaluate(model, held_out if run.part == CHOOSE else val_tokens, T)
         steps = steps_of(run.width, run.operations)
         measured = {"weights": weights_of(run.width), "steps": steps, "loss": round(loss, 4)}

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int64, Integer
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from helpers import tables, telegrams
 from helpers.attention import MultiHeadAttention, attention
-from helpers.data import get_batch, split
+from helpers.data import Corpus, get_batch, split
 from helpers.gpt import one_thread
-from helpers.rooms.study import Study
+from helpers.rooms.study import SyntheticStudy, TextStudy
 from helpers.tables import Line
 
 
@@ -51,11 +51,10 @@ class Asked(NamedTuple):
     seed: int
 
 
-class TwoQuestions(Study):
+class TwoQuestions(SyntheticStudy):
     """How often one head, and two, answer two questions with one look."""
 
     run_type = Asked
-    reads_corpus = False
 
     def budget(self) -> str:
         return (
@@ -70,7 +69,7 @@ class TwoQuestions(Study):
         runs = [Asked(*network, *how, seed) for how in trainings for seed in range(8) for network in networks]
         return runs + [Asked(*networks[k], 2400, 0.001, seed) for seed in range(8) for k in (0, 3)]
 
-    def measure(self, run: Asked, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+    def measure(self, run: Asked) -> Line:
         start = time.process_time()
         model = telegrams.fit(
             lambda: TwoAnswers(run.heads, run.behind, run.width), "both", run.seed, steps=run.steps, lr=run.rate
@@ -144,7 +143,7 @@ class Worth(NamedTuple):
     seed: int
 
 
-class HeadsWorth(Study):
+class HeadsWorth(TextStudy):
     """One head against four of a quarter of its width, with one layer or two, with an MLP or without."""
 
     run_type = Worth
@@ -163,11 +162,11 @@ class HeadsWorth(Study):
         return runs
 
     @one_thread()
-    def measure(self, run: Worth, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+    def measure(self, run: Worth, corpus: Corpus) -> Line:
         start = time.process_time()
-        train_tokens, val_tokens = split(tokens, T)
+        train_tokens, val_tokens = split(corpus.tokens, T)
         torch.manual_seed(run.seed)
-        model = Guesser(vocab_size, run.heads, run.layers, run.mlp == "yes")
+        model = Guesser(corpus.tokenizer.vocab_size, run.heads, run.layers, run.mlp == "yes")
         optimizer = torch.optim.Adam(model.parameters(), lr=run.rate)
         fade = torch.optim.lr_scheduler.LinearLR(optimizer, 1, 0, run.steps)
         for _ in range(run.steps):

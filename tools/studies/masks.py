@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int64, Integer
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from helpers import tables
 from helpers.attention import attention, causal_mask
-from helpers.data import get_batch, split
+from helpers.data import Corpus, get_batch, split
 from helpers.gpt import one_thread
-from helpers.rooms.study import Study
+from helpers.rooms.study import TextStudy
 from helpers.tables import Line
 
 T = 16  # letters of a window
@@ -74,7 +74,7 @@ class Guessed(NamedTuple):
     seed: int
 
 
-class Masks(Study):
+class Masks(TextStudy):
     """What it costs to be asked once a window, where a mask must stand, and what places are for."""
 
     run_type = Guessed
@@ -97,11 +97,11 @@ class Masks(Study):
                        for seed in range(3) for setting in small]  # fmt: skip
 
     @one_thread()
-    def measure(self, run: Guessed, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+    def measure(self, run: Guessed, corpus: Corpus) -> Line:
         start = time.process_time()
-        train_tokens, val_tokens = split(tokens, T)
+        train_tokens, val_tokens = split(corpus.tokens, T)
         torch.manual_seed(run.seed)
-        model = Guesser(vocab_size, [word == "yes" for word in run.masked.split()], run.places)
+        model = Guesser(corpus.tokenizer.vocab_size, [word == "yes" for word in run.masked.split()], run.places)
         optimizer = torch.optim.Adam(model.parameters(), lr=run.rate)
         first = 0 if run.asked == "everywhere" else T - 1
         for _ in range(run.steps):

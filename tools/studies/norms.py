@@ -6,14 +6,13 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Integer
-from torch import Tensor, nn
+from torch import nn
 
 from helpers import tables
-from helpers.data import get_batch, split
+from helpers.data import Corpus, get_batch, split
 from helpers.gpt import GPT, GPTConfig, one_thread
 from helpers.rooms.parts import remove_norms
-from helpers.rooms.study import Study
+from helpers.rooms.study import TextStudy
 from helpers.tables import Line
 
 T = 32  # letters of a window
@@ -31,7 +30,7 @@ class Rated(NamedTuple):
     steps: int = STEPS
 
 
-class Norms(Study):
+class Norms(TextStudy):
     """Losses with norms and without, at ordinary and at high rates."""
 
     run_type = Rated
@@ -55,11 +54,11 @@ class Norms(Study):
         return runs + [Rated(norms, "nothing", rate, seed, 4 * STEPS) for norms, rate in longer for seed in range(3)]
 
     @one_thread()
-    def measure(self, run: Rated, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+    def measure(self, run: Rated, corpus: Corpus) -> Line:
         start = time.process_time()
-        train_tokens, val_tokens = split(tokens, T)
+        train_tokens, val_tokens = split(corpus.tokens, T)
         torch.manual_seed(run.seed)
-        model = GPT(GPTConfig(vocab_size, context_length=T, n_layer=3, n_head=4, n_embd=64))
+        model = GPT(GPTConfig(corpus.tokenizer.vocab_size, context_length=T, n_layer=3, n_head=4, n_embd=64))
         if not run.norms:
             remove_norms(model)
         optimizer = torch.optim.Adam(model.parameters(), run.rate, fused=True)

@@ -5,12 +5,9 @@ from collections.abc import Iterable
 from statistics import fmean
 from typing import NamedTuple
 
-from jaxtyping import Integer
-from torch import Tensor
-
 from helpers import tables
 from helpers.rooms import copying, translating
-from helpers.rooms.study import Study
+from helpers.rooms.study import SyntheticStudy
 from helpers.tables import Line
 
 NETWORKS = ATTENTION, ONE_VECTOR = "attention", "one vector"
@@ -30,11 +27,10 @@ class Words(NamedTuple):
     seed: int
 
 
-class Copying(Study):
+class Copying(SyntheticStudy):
     """Attention and one vector, narrow and wide, at three budgets, and at other rates."""
 
     run_type = Words
-    reads_corpus = False
 
     def budget(self) -> str:
         return (
@@ -48,7 +44,7 @@ class Copying(Study):
         rates = [Words(*what, 4000, rate, seed) for rate in (0.0025, 0.04) for seed in (1, 2, 3) for what in both]
         return budgets + rates
 
-    def measure(self, run: Words, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+    def measure(self, run: Words) -> Line:
         start = time.process_time()
         model = copying.trained(run.network == ATTENTION, run.width, run.steps, run.rate, run.seed)
         right = {f"right_{n}": round(copying.accuracy(model, n), 4) for n in LENGTHS}
@@ -82,11 +78,10 @@ class Sentences(NamedTuple):
     seed: int
 
 
-class Translating(Study):
+class Translating(SyntheticStudy):
     """Where translators look, by what they may write from."""
 
     run_type = Sentences
-    reads_corpus = False
 
     def budget(self) -> str:
         return (
@@ -103,7 +98,7 @@ class Translating(Study):
             for source in ("words", "states", "both")
         ]
 
-    def measure(self, run: Sentences, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+    def measure(self, run: Sentences) -> Line:
         start = time.process_time()
         model = translating.trained(SENTENCE, run.writes_from, run.steps, run.rate, run.seed)
         written, weights = model.translate(SENTENCE)

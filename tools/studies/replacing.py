@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Integer
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from helpers import tables, telegrams
 from helpers.attention import attention
 from helpers.gpt import one_thread
-from helpers.rooms.study import Study
+from helpers.rooms.study import SyntheticStudy
 from helpers.rooms.towers import PAGE
 from helpers.tables import Line
 from helpers.telegrams import WIDTH
@@ -129,11 +129,10 @@ class Networks(NamedTuple):
     steps: int
 
 
-class Replacing(Study):
+class Replacing(SyntheticStudy):
     """What layers that replace learn with a better start, with more steps, and in higher towers."""
 
     run_type = Networks
-    reads_corpus = False
 
     def budget(self) -> str:
         return (
@@ -164,7 +163,7 @@ class Replacing(Study):
         return slow + quick + high + deep + [*following, Networks("next", 6, 4, *adding, 0.003, 300)]
 
     @one_thread()
-    def measure(self, run: Networks, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+    def measure(self, run: Networks) -> Line:
         start = time.process_time()
         torch.manual_seed(0)
         towers = Towers(run.layers, run.adds, run.networks)

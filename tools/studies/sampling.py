@@ -8,15 +8,15 @@ from statistics import fmean, stdev
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Int64, Integer
+from jaxtyping import Int64
 from torch import Tensor
 
 from helpers import tables
-from helpers.data import CharTokenizer, first_to_validate, load_corpus
+from helpers.data import CharTokenizer, Corpus, first_to_validate, load_corpus
 from helpers.errors import ConfigError
 from helpers.gpt import GPT, one_thread
 from helpers.rooms import contest
-from helpers.rooms.study import Study
+from helpers.rooms.study import TextStudy
 from helpers.sampling import generate
 from helpers.tables import Line
 from pictures.packing import unpack
@@ -80,7 +80,7 @@ def book() -> set[str]:
     return contest.book_of(text[: first_to_validate(len(text))])
 
 
-class Sampling(Study):
+class Sampling(TextStudy):
     """Which rule writes more different words, where as large a share of them stands in the training text."""
 
     run_type = Written
@@ -111,12 +111,12 @@ class Sampling(Study):
         return [run for run in super().missing(lines) if run.network in trained or run[1:] == ("human", "", 48, 0)]
 
     @one_thread()
-    def measure(self, run: Written, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+    def measure(self, run: Written, corpus: Corpus) -> Line:
         model, tokenizer = network(run.network)
-        if vocab_size != tokenizer.vocab_size:
+        if corpus.alphabet != tokenizer.characters:
             raise ConfigError("the networks of this study are trained on tiny Shakespeare: leave out --corpus")
         start = time.process_time()
-        held_out = tokens[first_to_validate(len(tokens)) :]
+        held_out = corpus.tokens[first_to_validate(len(corpus.tokens)) :]
         real = contest.pieces(held_out, TEXTS, BEGIN + run.letters)
         texts = real if run.rule == "human" else written(model, tokenizer, real[:, :BEGIN], run)
         nats = contest.surprises(model, texts, BEGIN)

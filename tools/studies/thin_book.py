@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Integer
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from helpers import tables, telegrams
 from helpers.rooms import thin_book
-from helpers.rooms.study import Study
+from helpers.rooms.study import SyntheticStudy
 from helpers.tables import Line
 
 Looks = Callable[[Float[Tensor, "B 1 6"], Tensor, Tensor], Float[Tensor, "B 1 6"]]  # weights, asker, cards
@@ -145,11 +145,10 @@ BOOKS = ((25, 300, 0.01), (100, 300, 0.01), (200, 300, 0.01))
 STOPPED_EARLY = tuple((50, steps, 0.01) for steps in (10, 20, 40, 80, 160))
 
 
-class ThinBook(Study):
+class ThinBook(SyntheticStudy):
     """What is hidden, how much of it, and the dull ways to keep a student from learning by heart."""
 
     run_type = Reading
-    reads_corpus = False
 
     def budget(self) -> str:
         return (
@@ -163,7 +162,7 @@ class ThinBook(Study):
         settings += [("nothing", 0.0, *how) for how in STOPPED_EARLY]
         return [Reading(*setting, seed) for setting in settings for seed in SEEDS]
 
-    def measure(self, run: Reading, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
+    def measure(self, run: Reading) -> Line:
         start = time.process_time()
         decays: dict[str, Any] = {
             "AdamW": partial(torch.optim.AdamW, weight_decay=run.strength),

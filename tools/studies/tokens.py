@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Int64, Integer
+from jaxtyping import Int64
 from torch import Tensor
 
 from helpers import tables
-from helpers.data import get_batch, load_corpus
+from helpers.data import Corpus, get_batch
 from helpers.gpt import GPT, GPTConfig
 from helpers.loss import evaluate
-from helpers.rooms.study import Study
+from helpers.rooms.study import TextStudy
 from helpers.rooms.tokens import BPETokenizer, learn
 from helpers.tables import Line
 
@@ -37,19 +37,18 @@ class Read(NamedTuple):
 
 
 @cache
-def merges() -> list[tuple[str, str]]:
-    """Those of the training text."""
-    text = load_corpus().text
-    return learn(text[: int(0.9 * len(text))], max(VOCABULARIES) - 65)
+def merges(text: str) -> list[tuple[str, str]]:
+    """Those of a training text."""
+    return learn(text, max(VOCABULARIES) - 65)
 
 
 @cache
-def texts(vocabulary: int) -> tuple[Int64[Tensor, "N"], Int64[Tensor, "M"], int]:
+def texts(corpus: Corpus, vocabulary: int) -> tuple[Int64[Tensor, "N"], Int64[Tensor, "M"], int]:
     """The training and the validation text as ids, and the letters of the latter."""
-    corpus = load_corpus()
-    tokenizer = BPETokenizer(corpus.alphabet, merges()[: vocabulary - 65])
     cut = int(0.9 * len(corpus.text))
-    return tokenizer.encode(corpus.text[:cut]), tokenizer.encode(corpus.text[cut:]), len(corpus.text) - cut
+    training_text, validation_text = corpus.text[:cut], corpus.text[cut:]
+    tokenizer = BPETokenizer(corpus.alphabet, merges(training_text)[: vocabulary - 65])
+    return tokenizer.encode(training_text), tokenizer.encode(validation_text), len(validation_text)
 
 
 def best_of(tried: dict[float, float]) -> tuple[float, list[float]]:
@@ -58,7 +57,7 @@ def best_of(tried: dict[float, float]) -> tuple[float, list[float]]:
     return best, [rate for rate in (best / 2, best * 2) if rate not in tried]
 
 
-class Tokens(Study):
+class Tokens(TextStudy):
     """Losses a letter by vocabulary, at each one's own best rate."""
 
     run_type = Read
@@ -86,8 +85,8 @@ class Tokens(Study):
                         runs += [run._replace(rate=best, seed=seed) for seed in (1, 2)]
         return runs
 
-    def measure(self, run: Read, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
-        train, val, letters = texts(run.vocabulary)
+    def measure(self, run: Read, corpus: Corpus) -> Line:
+        train, val, letters = texts(corpus, run.vocabulary)
         steps, start = run.times * STEPS[run.vocabulary], time.process_time()
         torch.manual_seed(run.seed)
         config = GPTConfig(vocab_size=run.vocabulary, context_length=run.window, n_layer=3, n_head=4, n_embd=128)
