@@ -1,4 +1,4 @@
-"""The JavaScript of front/: its files are joined into one scope, and its functions can be read."""
+"""The JavaScript of front/: its files are joined into one scope."""
 
 import base64
 import re
@@ -13,7 +13,6 @@ from pictures import host
 
 FRONT_ENDS = sorted(path.stem for path in host.SOURCES.glob("*.js") if "export function mount(" in path.read_text())
 NAMED = r"^(?:export )?(?:async )?(?:function|class|const|let) (?:\{([^}]*)\}|\[([^\]]*)\]|(\w+))"
-LONGEST = 80  # lines of a function
 
 
 def twice(source: str) -> list[str]:
@@ -22,23 +21,6 @@ def twice(source: str) -> list[str]:
     for groups in re.findall(NAMED, source, re.M):
         count.update(re.findall(r"\w+", "".join(groups)))  # one name, or those between brackets
     return [name for name, times in count.items() if times > 1]
-
-
-def functions(source: str) -> dict[str, int]:
-    """How many lines each function has. biome has indented them: one ends where a line is no deeper than its first."""
-    lines = source.splitlines()
-    begins = re.compile(r"=>|\bfunction\b|^ *(?:async )?(?!if|for|while|switch|catch)\w+\(.*\) \{$")
-    found = {}
-    for start, line in enumerate(lines):
-        if line.lstrip().startswith("//") or not begins.search(line):
-            continue
-        depth, end = len(line) - len(line.lstrip()), start + 1
-        while end < len(lines) and (
-            not lines[end].strip() or re.match(rf" {{{depth + 1}}}| {{{depth}}}[)}}\]]", lines[end])
-        ):
-            end += 1
-        found[f"{start + 1}: {line.strip()}"] = end - start
-    return found
 
 
 @pytest.mark.parametrize("name", FRONT_ENDS)
@@ -96,33 +78,6 @@ def test_what_is_imported_is_exported_there_and_keeps_its_name():
                     path,
                     name,
                 )
-
-
-def test_the_lines_of_a_function_are_counted_to_its_end():
-    source = """\
-function outer(a) {
-  const list = a.map((x) =>
-    two(x),
-  );
-  if (a) {
-    b();
-  }
-
-  return { list };
-}
-const next = (
-  a,
-) => {
-  c();
-};
-"""
-    assert list(functions(source).values()) == [10, 3, 3]
-
-
-def test_no_function_is_longer_than_a_screen():
-    for path in host.SOURCES.rglob("*.js"):
-        for function, lines in functions(path.read_text(encoding="utf-8")).items():
-            assert lines <= LONGEST, f"{path.name}, line {function}: {lines} lines"
 
 
 def test_the_page_is_written_without_pytorch(tmp_path):
