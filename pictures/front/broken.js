@@ -98,12 +98,12 @@ function scrambled(model, tokens) {
   cache.tokens.set(tokens);
   let streams = tokens.map((_, t) => model.embed(cache.tokens, t));
   model.blocks.forEach((block, i) => {
-    const found = new Float32Array(T * C);
+    const contexts = new Float32Array(T * C);
     streams.forEach((x, t) => {
       const { context } = model.look(i, x, cache, t);
-      for (let head = 0; head < H; head++) found.set(context.subarray(head * D, (head + 1) * D), (head * T + t) * D);
+      for (let head = 0; head < H; head++) contexts.set(context.subarray(head * D, (head + 1) * D), (head * T + t) * D);
     });
-    streams = streams.map((x, t) => model.work(block, x, found.subarray(t * C, (t + 1) * C)).stream);
+    streams = streams.map((x, t) => model.work(block, x, contexts.subarray(t * C, (t + 1) * C)).stream);
   });
   return streams.map((x, t) => ({ token: tokens[t], logits: model.head(x) }));
 }

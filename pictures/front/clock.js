@@ -120,27 +120,27 @@ function facesOf({ query, key, base, places }, turns) {
     [query, key].forEach((x, who) => {
       point(before[who], hands(x, places[who], base)[i]);
     });
-    const [asked, offered] = [drawn("query"), drawn("key")];
+    const [queryHand, keyHand] = [drawn("query"), drawn("key")];
     const sector = svg("path", { class: "explore-between" });
     const face = svg("circle", { r: 100, class: "explore-face" });
     const pin = svg("circle", { r: 4, class: "explore-pin" });
-    const parts = [face, sector, ...before, asked, offered, pin];
+    const parts = [face, sector, ...before, queryHand, keyHand, pin];
     const board = svg("svg", { viewBox: "-102 -102 204 204", role: "img" }, ...parts);
     const step = `${degrees(turn) < 0.001 ? "<0.001" : degrees(turn).toPrecision(2)}°`;
     const pace = degrees(LAST * turn) < 5 ? `hardly moves: ${step}` : `${step} a place`;
     const caption = html("div", { class: "explore-caption" }, pace);
     const [between, adds] = [html("div"), html("div", { class: "explore-best" })];
     const node = html("div", {}, board, `${ORDER[i]} hand`, caption, between, adds);
-    return { node, board, asked, offered, sector, between, adds };
+    return { node, board, queryHand, keyHand, sector, between, adds };
   });
   const render = ({ m, n, parts, angles }) => {
-    const [asked, offered] = [hands(query, m, base), hands(key, n, base)];
+    const [queryHands, keyHands] = [hands(query, m, base), hands(key, n, base)];
     faces.forEach((face, i) => {
-      const from = Math.atan2(offered[i][1], offered[i][0]);
+      const from = Math.atan2(keyHands[i][1], keyHands[i][0]);
       const far = `${Math.round(Math.abs(degrees(angles[i])))}°`;
       const rim = (at) => `${26 * Math.cos(at)} ${-26 * Math.sin(at)}`;
-      point(face.asked, asked[i]);
-      point(face.offered, offered[i]);
+      point(face.queryHand, queryHands[i]);
+      point(face.keyHand, keyHands[i]);
       face.sector.setAttribute("d", `M0 0L${rim(from)}A26 26 0 0 ${angles[i] > 0 ? 0 : 1} ${rim(from + angles[i])}Z`);
       face.between.textContent = `${far} between`;
       face.adds.textContent = `adds ${decimal(parts[i])}`;
@@ -187,13 +187,13 @@ function oneMoved(now, start, turns, further) {
   const changes = parts.map((part, i) => Math.abs(part - start.parts[i]));
   const most = changes.indexOf(Math.max(...changes));
   const slow = turns.flatMap((turn, i) => (degrees(Math.abs(further) * turn) < 1 ? [`the ${ORDER[i]}`] : []));
-  const said = [`${is} At the start it was ${decimal(start.score)}.`];
+  const sentences = [`${is} At the start it was ${decimal(start.score)}.`];
   const [before, after] = [start.parts[most], parts[most]].map((part) => decimal(part));
   if (parts.length > 1 && before !== after) {
-    said.push(`The ${ORDER[most]} hand's part has changed most, from ${before} to ${after}.`);
+    sentences.push(`The ${ORDER[most]} hand's part has changed most, from ${before} to ${after}.`);
   }
-  if (slow.length) said.push(`On ${listed(slow)} face the angle has hardly changed.`);
-  return said.join(" ");
+  if (slow.length) sentences.push(`On ${listed(slow)} face the angle has hardly changed.`);
+  return sentences.join(" ");
 }
 
 const CSS = `

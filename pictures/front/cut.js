@@ -13,7 +13,7 @@ export function landing(k, T, H, D, way) {
 }
 
 // In words: where number k lands, or, for k = null, how many numbers stand where they shouldn't; *emphasis* between stars.
-export function told(words, H, D, way, k = null) {
+export function sentence(words, H, D, way, k = null) {
   const T = words.length;
   const N = T * H * D;
   const name = named(words);
@@ -92,7 +92,7 @@ export function mount(element, data) {
     for (const each of buttons) each.setAttribute("aria-pressed", each.dataset.way === way);
     whole.render(lit, chosen);
     pieces.render(way, lit);
-    say(told(words, H, D, way, lit));
+    say(sentence(words, H, D, way, lit));
   }
   show();
   return remove;

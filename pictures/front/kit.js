@@ -141,8 +141,8 @@ export function plane({ size, reach, view, tips }, ...children) {
       const [cx, cy] = place([x, y]);
       const angle = Math.round((Math.atan2(y, x) * 180) / Math.PI);
       const text = `${angle} degrees, length ${Math.hypot(x, y).toFixed(1)}`;
-      const told = { cx, cy, "aria-valuenow": angle, "aria-valuetext": text };
-      for (const [name, value] of Object.entries(told)) handles[i].setAttribute(name, value);
+      const attributes = { cx, cy, "aria-valuenow": angle, "aria-valuetext": text };
+      for (const [name, value] of Object.entries(attributes)) handles[i].setAttribute(name, value);
       grips[i].setAttribute("cx", cx);
       grips[i].setAttribute("cy", cy);
     });

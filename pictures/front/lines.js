@@ -45,7 +45,7 @@ export function sentences({ above, below, weights }) {
   const numbered = (s) => letters || above.indexOf(above[s]) !== above.lastIndexOf(above[s]);
   const who = (s) => (numbered(s) ? `place ${s + 1}, *${above[s]}*` : `*${above[s]}*`);
 
-  function of_below(t) {
+  function ofBelow(t) {
     const { best, share, least, even } = rows[t];
     const start = `To write its ${ORDINALS[t]} ${unit}, *${below[t]}*, it`;
     if (share === 1 && !letters) return `*${below[t]}* comes from ${who(best)}.`;
@@ -55,11 +55,11 @@ export function sentences({ above, below, weights }) {
     const most = sum(top.map((s) => weights[t][s])) >= 0.8;
     const others = most ? "" : ` The rest comes from the other ${rest > 1 ? `${rest} places` : "place"}.`;
     const another = letters && share > 0.5 && above[best] !== below[t] && above.includes(below[t]); // it looks elsewhere
-    const taken = listed(top.map((s) => `${spoken(weights[t][s])} from ${who(s)}`));
-    const takes = `${start} takes ${taken.replace("* and", letters ? "*, and" : "* and")}.${others}`;
+    const shares = listed(top.map((s) => `${spoken(weights[t][s])} from ${who(s)}`));
+    const takes = `${start} takes ${shares.replace("* and", letters ? "*, and" : "* and")}.${others}`;
     return another ? `${takes} Place ${best + 1} holds *${above[best]}*, not *${below[t]}*.` : takes;
   }
-  function of_above(s) {
+  function ofAbove(s) {
     const { best, share, least, even, over } = columns[s];
     const here = numbered(s) ? `P${who(s).slice(1)},` : who(s);
     if (!letters && share === 0) return `${here} has no line: none of the words below comes from it.`;
@@ -72,7 +72,7 @@ export function sentences({ above, below, weights }) {
     const often = over > 1 ? ` For ${over} of the ${below.length} ${unit}s it gets more than half of the weight.` : "";
     return `${here} is looked at most when ${unit} ${best + 1} is written: ${spoken(share)}.${often}`;
   }
-  return { below: of_below, above: of_above };
+  return { below: ofBelow, above: ofAbove };
 }
 
 // data: cases, each with name, above (S), below (T) and weights (T, S)

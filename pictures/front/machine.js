@@ -9,7 +9,7 @@ const transposed = (table) => table[0].map((_, j) => table.map((row) => row[j]))
 const inside = (value, from, size) => value >= from && value < from + size;
 
 // What lies at a point of the drawing: a number, a missing table, a step, a row or a column; nothing elsewhere.
-function found({ boxes, lines }, grids, data, steps, { x, y }) {
+function placeAt({ boxes, lines }, grids, data, steps, { x, y }) {
   for (const [name, [left, top, wide, tall]] of Object.entries(boxes)) {
     if (!inside(x, left, wide) || !inside(y, top, tall)) continue;
     if (!grids[name]) return { missing: name };
@@ -61,7 +61,7 @@ export function mount(element, data) {
     return grids.weights || grids.scores ? { row: 0 } : {};
   };
   const at = (event) => {
-    return found(drawing, grids, data, says.steps, pointIn(board, event)) ?? start();
+    return placeAt(drawing, grids, data, says.steps, pointIn(board, event)) ?? start();
   };
   function step(event) {
     const [down, right] = arrow(event);
@@ -78,11 +78,11 @@ export function mount(element, data) {
     say(sentence(next));
   }
   function sentence({ name, i, j, step, missing, column, row }) {
-    if (name) return says.of_number(name, i, j);
+    if (name) return says.ofNumber(name, i, j);
     if (step) return says.steps[step];
     if (missing) return says.missing(missing);
-    if (column !== undefined) return says.of_column(column);
-    if (row !== undefined) return says.of_row(row);
+    if (column !== undefined) return says.ofColumn(column);
+    if (row !== undefined) return says.ofRow(row);
     return byHand("All of it is an outline here: point at a part to hear which notebook builds it.");
   }
   place = start();

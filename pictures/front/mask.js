@@ -16,9 +16,9 @@ export function verdict(words, allowed) {
   const blind = pairs.filter(({ t, s, sees }) => s <= t && !sees);
   const broken = allowed.flatMap((row, t) => (row.includes(true) ? [] : [t]));
   const who = (t) => `*${words[t]}* (word ${t + 1})`;
-  const said = [];
+  const sentences = [];
   if (broken.length) {
-    said.push(
+    sentences.push(
       `${broken.map(who).join(" and ")} may look at nobody: every score is −∞, softmax divides 0 by 0, and the row is ` +
         "NaN, not a number. It spoils all that is made from it.",
     );
@@ -26,15 +26,15 @@ export function verdict(words, allowed) {
   if (peeks.length) {
     const { t, s } = peeks[0];
     const more = peeks.length - 1;
-    said.push(`${who(t)} sees ${who(s)}, which comes later: it cheats.`);
-    if (more) said.push(`And so in ${more} more ${more > 1 ? "cells" : "cell"} with a thick border.`);
+    sentences.push(`${who(t)} sees ${who(s)}, which comes later: it cheats.`);
+    if (more) sentences.push(`And so in ${more} more ${more > 1 ? "cells" : "cell"} with a thick border.`);
   } else if (!broken.length && blind.length) {
     const { t, s } = blind[0];
-    said.push(`Nobody cheats. But ${who(t)} doesn't see ${t === s ? "itself" : who(s)}, though it might.`);
+    sentences.push(`Nobody cheats. But ${who(t)} doesn't see ${t === s ? "itself" : who(s)}, though it might.`);
   } else if (!broken.length) {
-    said.push("Everybody sees the past and itself, and nobody the future: this is the *causal mask*.");
+    sentences.push("Everybody sees the past and itself, and nobody the future: this is the *causal mask*.");
   }
-  return said.join(" ");
+  return sentences.join(" ");
 }
 
 // data: words (T), scores (T, T)
@@ -122,19 +122,19 @@ function paintable(words, seen, put) {
 
   // The cell under the pointer, wherever the pointer was pressed.
   function at(event) {
-    const found = node.getRootNode().elementFromPoint(event.clientX, event.clientY)?.closest("[data-t]");
-    return found && node.contains(found) ? [+found.dataset.t, +found.dataset.s] : null;
+    const cell = node.getRootNode().elementFromPoint(event.clientX, event.clientY)?.closest("[data-t]");
+    return cell && node.contains(cell) ? [+cell.dataset.t, +cell.dataset.s] : null;
   }
   function press(event) {
-    const found = at(event);
-    if (!found || event.button) return;
+    const cell = at(event);
+    if (!cell || event.button) return;
     event.target.releasePointerCapture(event.pointerId); // a finger would keep the first cell
-    paint = !seen(...found);
+    paint = !seen(...cell);
     drag(event);
   }
   function drag(event) {
-    const found = paint === null ? null : at(event);
-    if (found && seen(...found) !== paint) put(...found, paint);
+    const cell = paint === null ? null : at(event);
+    if (cell && seen(...cell) !== paint) put(...cell, paint);
   }
   // By keyboard: a click of which no pointer knows.
   function key(event) {

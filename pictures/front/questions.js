@@ -24,18 +24,18 @@ export const rightOnes = (data, { scores }) =>
   sum(data.people.flatMap((person, a) => answered(data, person, scores[a]).map(({ isRight }) => +isRight)));
 
 // What is seen where person `a` asks a network, with *emphasis* between stars.
-export function told(data, { weights, scores }, a) {
+export function sentence(data, { weights, scores }, a) {
   const { cards, things } = data;
   const who = data.people[a];
-  const found = answered(data, who, scores[a]);
-  const [gives, gets] = found;
-  const role = (card) => ROLES[found.findIndex((one) => one.card === card)];
+  const answers = answered(data, who, scores[a]);
+  const [gives, gets] = answers;
+  const role = (card) => ROLES[answers.findIndex((one) => one.card === card)];
   const looks = (shares, card) => {
     const whose = role(card) ? `${who} ${role(card)}` : `${cards[card][0]} gives`;
     return `at the *${cards[card][1]}* (${decimal(shares[card])}), which ${whose}`;
   };
   const tight = gives.lead < gets.lead ? gives : gets;
-  const row = scores[a][found.indexOf(tight)];
+  const row = scores[a][answers.indexOf(tight)];
   const against = `${decimal(row[tight.said])} against ${decimal(row[tight.next])} for *${things[tight.next]}*`;
   const narrowly = tight.lead < CLOSE ? `, but *${things[tight.said]}* narrowly, with ${against}` : "";
   const swapped = gives.said === gets.right && gets.said === gives.right ? ", for they are swapped" : "";
@@ -44,7 +44,7 @@ export function told(data, { weights, scores }, a) {
     gives.isRight === gets.isRight
       ? both(gives.isRight)
       : `right about what ${who} ${ROLES[+gets.isRight]}, wrong about what ${who} ${ROLES[+gives.isRight]}`;
-  const [first, second] = found.map(({ said }) => `*${things[said]}*`);
+  const [first, second] = answers.map(({ said }) => `*${things[said]}*`);
   const heads = weights[a];
   const [most, next] = ranked(heads[0]);
   if (heads.length > 1) {
@@ -101,13 +101,13 @@ export function mount(element, data) {
 
   function show() {
     const network = networks[k];
-    const asked = { who: people[a], shares: network.weights[a], scores: network.scores[a] };
-    const found = answered(data, asked.who, asked.scores);
+    const question = { who: people[a], shares: network.weights[a], scores: network.scores[a] };
+    const answers = answered(data, question.who, question.scores);
     asker.press(a);
     answerer.press(k);
     score.textContent = `all who ask: ${rightOnes(data, network)} of ${2 * people.length} answers are right`;
-    for (const { render } of [looks, halves]) render(asked, found);
-    say(told(data, network, a));
+    for (const { render } of [looks, halves]) render(question, answers);
+    say(sentence(data, network, a));
   }
   show();
   return remove;
@@ -149,7 +149,7 @@ function looksOf({ cards }) {
   const attributes = { class: "explore-looks", style: `grid-template-rows: repeat(${T}, 1fr)` };
   const node = html("div", attributes, heads, fan, ...rows.flatMap(({ shares, card }) => [shares, card]));
 
-  const render = ({ who, shares }, found) => {
+  const render = ({ who, shares }, answers) => {
     const H = shares.length;
     const line = (h, t) => {
       const from = ((h + 0.5) * T) / H;
@@ -160,7 +160,7 @@ function looksOf({ cards }) {
     heads.replaceChildren(...shares.map((_, h) => headTag(h, H)));
     fan.replaceChildren(...shares.flatMap((row, h) => row.map((_, t) => line(h, t))));
     rows.forEach((row, t) => {
-      const roles = ROLES.filter((_, q) => found[q].card === t);
+      const roles = ROLES.filter((_, q) => answers[q].card === t);
       row.card.className = `explore-card ${roles.length ? "explore-asked" : ""}`;
       row.mark.textContent = roles.map((role) => `${who} ${role}`).join(", ");
       row.shares.replaceChildren(...shares.map((all, h) => html("span", { class: hue(h, H) }, decimal(all[t]))));
@@ -185,9 +185,9 @@ function halvesOf({ things, networks }) {
     const node = html("div", { class: "explore-half" }, title, from, ...bars.map(({ row }) => row), verdict);
     return { title, from, verdict, bars, node };
   });
-  const render = ({ who, shares, scores }, found) => {
+  const render = ({ who, shares, scores }, answers) => {
     halves.forEach(({ title, from, verdict, bars }, q) => {
-      const { said, right, isRight } = found[q];
+      const { said, right, isRight } = answers[q];
       const how = isRight ? "explore-right" : "explore-wrong";
       title.replaceChildren("What ", html("strong", {}, who), ` ${ROLES[q]}`);
       from.replaceChildren(`${["first", "second"][q]} half · `, headTag(Math.min(q, shares.length - 1), shares.length));

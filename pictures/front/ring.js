@@ -105,12 +105,12 @@ function sentence({ names, asker }, looked, counts) {
   const who = (sign) => names.filter((_, i) => counts[i] === sign).map((name) => `*${name}*`);
   const [plus, minus] = [who(1), who(-1)];
   const friend = (asker + 1) % names.length;
-  const said = [`Looked at: ${n} ${n === 1 ? "card" : "cards"}.`];
-  if (!plus.length) said.push("Everybody cancels, and nobody is left.");
-  else said.push(`A plus is left for ${listed(plus)}, a minus for ${listed(minus)}.`);
-  if (plus.length === 1 && counts[friend] === 1) said.push(`That plus is *${names[asker]}*'s friend.`);
-  if (counts[friend] === -1) said.push("The friend has a *minus*: the one right card is ruled out.");
-  return said.join(" ");
+  const sentences = [`Looked at: ${n} ${n === 1 ? "card" : "cards"}.`];
+  if (!plus.length) sentences.push("Everybody cancels, and nobody is left.");
+  else sentences.push(`A plus is left for ${listed(plus)}, a minus for ${listed(minus)}.`);
+  if (plus.length === 1 && counts[friend] === 1) sentences.push(`That plus is *${names[asker]}*'s friend.`);
+  if (counts[friend] === -1) sentences.push("The friend has a *minus*: the one right card is ruled out.");
+  return sentences.join(" ");
 }
 
 const CSS = `

@@ -6,7 +6,7 @@ const OF_A_WORD = ["x", "query", "weights", "context", "contribution", "added", 
 const LOUD = 0.2; // the least weight that is written
 const ALIKE = 0.005;
 
-const kind_of = (name) => name.split(" ")[0];
+const kindOf = (name) => name.split(" ")[0];
 
 // The places with the largest weight: one, several that are alike, or none if all are.
 function largest(weights) {
@@ -18,7 +18,7 @@ function largest(weights) {
 // The word that lies at a point of the drawing: a row of a table or of the words beside x, or a column of keys.
 function wordAt({ boxes, single, room }, words, { x, y }) {
   for (const [name, [left, top, wide, tall]] of Object.entries(boxes)) {
-    const kind = kind_of(name);
+    const kind = kindOf(name);
     const [more, above] = [kind === "x" ? room : 0, kind === "key" ? room : 0];
     if (x < left - more || x >= left + wide || y < top - above || y >= top + tall) continue;
     if (kind === "key") return Math.floor(((x - left) / wide) * words);
@@ -49,7 +49,7 @@ function following({ boxes, single, lines, lane, width, tones }, { tables, rows,
   }
   function rowOf(name, t) {
     const [table, box] = [tables[name], placeOf(name, t)];
-    const share = kind_of(name) === "weights";
+    const share = kindOf(name) === "weights";
     const style = { strength: 1, tone: "followed", far: reach(name, table), most: share || tones[name].most ? 0 : 6 };
     const [left, top, wide, tall] = box;
     const loud = (share ? table[t] : []).map((weight, s) => {
@@ -77,7 +77,7 @@ function following({ boxes, single, lines, lane, width, tones }, { tables, rows,
     return path([a[0] + a[2] + 2, start], [between, start], [between, stop], [end, stop]);
   }
   return (t) => {
-    const there = Object.keys(boxes).filter((name) => OF_A_WORD.includes(kind_of(name)));
+    const there = Object.keys(boxes).filter((name) => OF_A_WORD.includes(kindOf(name)));
     const ways = heads.flatMap((_, k) => {
       const back = way(`contribution ${k + 1}`, `added ${k + 1}`, lane, t);
       if (boxes.x[1] !== boxes["query 1"][1]) return [back]; // on a phone x lies above, and only an arrow leads down

@@ -29,7 +29,7 @@ function signed(x) {
 }
 
 // all: the differences of a budget, of which the first n count; before: { budget, all }, what was chosen until now
-export function told(all, n, margin, before) {
+export function sentence(all, n, margin, before) {
   const { mean, low, high, says } = judged(all.slice(0, n), margin);
   const last = judged(all, margin);
   let why = ".";
@@ -41,18 +41,18 @@ export function told(all, n, margin, before) {
     why = ", since it could be nothing and could matter.";
   }
   const damage = `With ${n} seeds the damage is *${signed(mean)}*, somewhere between ${signed(low)} and ${signed(high)}`;
-  const said = [`${damage}: *${says}*${why}`];
+  const sentences = [`${damage}: *${says}*${why}`];
   if (before) {
     const seeds = before.all.slice(0, n);
     const then = judged(seeds, margin);
-    said.push(`After ${before.budget} the same seeds said ${signed(then.mean)}: *${then.says}*.`);
+    sentences.push(`After ${before.budget} the same seeds said ${signed(then.mean)}: *${then.says}*.`);
   } else if (says === "undecided" && n < all.length) {
     const wider = last.high - last.low > high - low;
-    said.push(`With ${all.length} seeds the interval is ${wider ? "even wider" : "narrower"}.`);
+    sentences.push(`With ${all.length} seeds the interval is ${wider ? "even wider" : "narrower"}.`);
   } else if (says === "undecided") {
-    said.push("That is not the same as *no difference*: it takes more seeds to tell.");
+    sentences.push("That is not the same as *no difference*: it takes more seeds to tell.");
   }
-  return said.join(" ");
+  return sentences.join(" ");
 }
 
 // data: parts (P), budgets (B), differences (P, B, seeds: 3 to 20 numbers each), margin
@@ -95,7 +95,7 @@ export function mount(element, data) {
     buttons.forEach((button, i) => {
       button.setAttribute("aria-pressed", i === state.budget);
     });
-    say(told(differences[state.part][state.budget], state.n, state.margin, before));
+    say(sentence(differences[state.part][state.budget], state.n, state.margin, before));
   }
   choose({});
   return remove;

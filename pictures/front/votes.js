@@ -70,7 +70,7 @@ export function mount(element, data) {
       say("No card is left, and nobody has anything to say.");
       return;
     }
-    const said = students.map(({ name, scores, says }, k) => {
+    const sentences = students.map(({ name, scores, says }, k) => {
       const cast = votes(scores, says, kept);
       const { thing, cards: added } = leads(cast, right);
       added.forEach((vote, i) => {
@@ -80,7 +80,7 @@ export function mount(element, data) {
       });
       return `${name}: *${things[thing]}*, ${thing === right ? "right" : "wrong"}, by ${decimal(Math.abs(sum(added)), 1)}.`;
     });
-    say(`With ${left} ${left > 1 ? "cards" : "card"}. ${said.join(" ")}`);
+    say(`With ${left} ${left > 1 ? "cards" : "card"}. ${sentences.join(" ")}`);
   }
   show();
   return remove;

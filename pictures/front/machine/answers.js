@@ -25,7 +25,7 @@ function power(x) {
 export function answers(data) {
   const known = facts(data);
   const missing = (name) => `*${name}*: an outline, without numbers here. Notebook ${BUILT_IN[name]} builds it.`;
-  return { ...words(known), of_number: numbers(known), missing, steps: STEPS };
+  return { ...words(known), ofNumber: numbers(known), missing, steps: STEPS };
 }
 
 const STEPS = {
@@ -33,22 +33,22 @@ const STEPS = {
   weights: "*softmax*: each score s becomes e^s, and each row is divided by its sum, so that it adds up to 1.",
 };
 
-const the_largest = (places, of) => places.reduce((a, b) => (of(b) > of(a) ? b : a));
+const argmax = (places, of) => places.reduce((a, b) => (of(b) > of(a) ? b : a));
 
 // What all sentences rest on: names, who may look at whom, and by what dropout has multiplied all that it kept.
 function facts({ rows, columns, tables, alone, kept }) {
   const allowed = (t, s) => !tables.mask || tables.mask[t][s] === 1;
-  const open_to = (t) => columns.map((_, s) => s).filter((s) => allowed(t, s));
-  const share_of = (t, s) => Math.exp(tables.scores[t][s]) / sum(open_to(t).map((i) => Math.exp(tables.scores[t][i])));
+  const openTo = (t) => columns.map((_, s) => s).filter((s) => allowed(t, s));
+  const shareOf = (t, s) => Math.exp(tables.scores[t][s]) / sum(openTo(t).map((i) => Math.exp(tables.scores[t][i])));
   // Read off where it can be read best.
   const scale = () => {
-    const pairs = rows.flatMap((_, t) => open_to(t).map((s) => [t, s])).filter(([t, s]) => kept[t][s]);
+    const pairs = rows.flatMap((_, t) => openTo(t).map((s) => [t, s])).filter(([t, s]) => kept[t][s]);
     if (!pairs.length) return 1;
-    const [t, s] = the_largest(pairs, ([t, s]) => tables.weights[t][s]);
-    return tables.weights[t][s] / share_of(t, s);
+    const [t, s] = argmax(pairs, ([t, s]) => tables.weights[t][s]);
+    return tables.weights[t][s] / shareOf(t, s);
   };
   return {
-    ...{ rows, columns, tables, alone, kept, allowed, open_to, share_of },
+    ...{ rows, columns, tables, alone, kept, allowed, openTo, shareOf },
     word: named(rows),
     other: named(columns),
     own: String(rows) === String(columns), // or do rows look at other words?
@@ -57,36 +57,36 @@ function facts({ rows, columns, tables, alone, kept }) {
 }
 
 // What is said of words: a row's looks, a column's is looked at.
-function words({ rows, tables, kept, allowed, open_to, word, other }) {
-  const looked_at = tables.weights ? "weights" : tables.scores ? "scores" : null;
+function words({ rows, tables, kept, allowed, openTo, word, other }) {
+  const lookedAt = tables.weights ? "weights" : tables.scores ? "scores" : null;
 
   // What is said of a row: its word looks.
-  function of_row(t) {
-    if (!looked_at) return `${word(t)}: its row would run through every table, from left to right.`;
-    const open = open_to(t);
+  function ofRow(t) {
+    if (!lookedAt) return `${word(t)}: its row would run through every table, from left to right.`;
+    const open = openTo(t);
     const here = `${word(t)} looks: follow its row from left to right.`;
     if (!open.length) return `${here} The mask lets it look at nobody.`;
-    const s = the_largest(open, (s) => tables[looked_at][t][s]);
-    const most = tables[looked_at][t][s];
-    if (looked_at === "weights" && most === 0) {
+    const s = argmax(open, (s) => tables[lookedAt][t][s]);
+    const most = tables[lookedAt][t][s];
+    if (lookedAt === "weights" && most === 0) {
       return `${here} It gives nothing to anybody${kept ? ": dropout has dropped its whole row" : ""}.`;
     }
     const rest = tables.context ? " What it takes home is its row of context." : "";
-    return looked_at === "weights"
+    return lookedAt === "weights"
       ? `${here} It gives its largest share, ${decimal(most)}, to ${other(s)}.${rest}`
       : `${here} It has its highest score, ${decimal(most)}, with ${other(s)}.${rest}`;
   }
   // What is said of a column: its word is looked at.
-  function of_column(s) {
-    if (!looked_at) return `${other(s)} is looked at: all rows meet its key.`;
+  function ofColumn(s) {
+    if (!lookedAt) return `${other(s)} is looked at: all rows meet its key.`;
     const open = rows.map((_, t) => t).filter((t) => allowed(t, s));
     if (!open.length) return `${other(s)}: the mask lets nobody look at it.`;
-    const t = the_largest(open, (t) => tables[looked_at][t][s]);
-    const most = decimal(tables[looked_at][t][s]);
-    const what = looked_at === "weights" ? `gives it the most, ${most}` : `fits it best, with a score of ${most}`;
+    const t = argmax(open, (t) => tables[lookedAt][t][s]);
+    const most = decimal(tables[lookedAt][t][s]);
+    const what = lookedAt === "weights" ? `gives it the most, ${most}` : `fits it best, with a score of ${most}`;
     return `${other(s)} is looked at: its column meets every row. ${word(t)} ${what}.`;
   }
-  return { of_row, of_column };
+  return { ofRow, ofColumn };
 }
 
 // In words "a × b + c × d", the largest first where there are many.
@@ -104,10 +104,10 @@ function products(left, right, names) {
 // What is said of numbers.
 function numbers(known) {
   const { tables, allowed, word, other } = known;
-  const of_projection = projection(known);
-  const of_weight = weighing(known);
+  const ofProjection = projection(known);
+  const ofWeight = weighing(known);
 
-  function of_score(t, s) {
+  function ofScore(t, s) {
     const score = tables.scores[t][s];
     const { query, key } = tables;
     const asks = `${decimal(score)}: how well ${word(t)} and ${other(s)} fit.`;
@@ -115,14 +115,14 @@ function numbers(known) {
     const dot = sum(query[t].map((q, d) => q * key[s][d]));
     const D = query[t].length;
     const divided = dot / D ** 0.5;
-    const is_divided = Math.abs(divided - score) < Math.abs(dot - score);
-    if (!near(is_divided ? divided : dot, score)) return asks;
-    const row_times_column = `${asks} Row times column: ${products(query[t], key[s])} = `;
-    return is_divided
-      ? `${row_times_column}${decimal(dot)}, and divided by √${D} that is ${decimal(score)}.`
-      : `${row_times_column}${decimal(score)}.`;
+    const isDivided = Math.abs(divided - score) < Math.abs(dot - score);
+    if (!near(isDivided ? divided : dot, score)) return asks;
+    const rowTimesColumn = `${asks} Row times column: ${products(query[t], key[s])} = `;
+    return isDivided
+      ? `${rowTimesColumn}${decimal(dot)}, and divided by √${D} that is ${decimal(score)}.`
+      : `${rowTimesColumn}${decimal(score)}.`;
   }
-  function of_context(t, d) {
+  function ofContext(t, d) {
     const { weights, value } = tables;
     const context = tables.context[t][d];
     const what = `${decimal(context)}: number ${d + 1} of what ${word(t)} takes home`;
@@ -135,12 +135,12 @@ function numbers(known) {
     return `${what}, a mixture: ${products(shares, values, from.map(other))}.`;
   }
   // Row i and column j of a table as it is DRAWN: the key stands on its side.
-  function of_number(name, i, j) {
-    if (name === "query" || name === "value") return of_projection(name, i, j);
-    if (name === "key") return of_projection("key", j, i);
-    if (name === "scores") return of_score(i, j);
-    if (name === "weights") return of_weight(i, j);
-    if (name === "context") return of_context(i, j);
+  function ofNumber(name, i, j) {
+    if (name === "query" || name === "value") return ofProjection(name, i, j);
+    if (name === "key") return ofProjection("key", j, i);
+    if (name === "scores") return ofScore(i, j);
+    if (name === "weights") return ofWeight(i, j);
+    if (name === "context") return ofContext(i, j);
     if (name === "mask") {
       return allowed(i, j)
         ? `${word(i)} may look at ${other(j)}.`
@@ -151,7 +151,7 @@ function numbers(known) {
     const leaves = `number ${j + 1} of what leaves the layer at ${word(i)}`;
     return `${here}: ${leaves}, after all heads are put side by side and multiplied by W_out.`;
   }
-  return of_number;
+  return ofNumber;
 }
 
 function projection({ tables, alone, own, word, other }) {
@@ -171,7 +171,7 @@ function projection({ tables, alone, own, word, other }) {
   };
 }
 
-function weighing({ tables, kept, allowed, share_of, dropped, own, word, other }) {
+function weighing({ tables, kept, allowed, shareOf, dropped, own, word, other }) {
   return (t, s) => {
     const weight = tables.weights[t][s];
     const share = `${decimal(weight)}: the share that ${word(t)} gives to ${other(s)}.`;
@@ -181,15 +181,15 @@ function weighing({ tables, kept, allowed, share_of, dropped, own, word, other }
     if (kept && !kept[t][s]) {
       return `0: ${word(t)} would look at ${other(s)}, but the coin said no: dropout has dropped this weight.`;
     }
-    if (!tables.scores || !near(share_of(t, s) * dropped, weight)) return share;
+    if (!tables.scores || !near(shareOf(t, s) * dropped, weight)) return share;
     const e = Math.exp(tables.scores[t][s]);
-    const whole = e / share_of(t, s);
+    const whole = e / shareOf(t, s);
     const which = tables.mask ? "that the mask allows in its row" : "in its row";
     const raised = `e^${decimal(tables.scores[t][s], 3)} = ${power(e)}`;
     const made = `${share} ${raised}, divided by the sum of all such powers ${which}, ${power(whole)}`;
     if (near(dropped, 1)) return `${made}.`;
     return (
-      `${made}, is ${decimal(share_of(t, s))}; ` +
+      `${made}, is ${decimal(shareOf(t, s))}; ` +
       `dropout has kept it and multiplied it by ${decimal(dropped)}, to make up for what it drops.`
     );
   };

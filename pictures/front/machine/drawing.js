@@ -20,20 +20,20 @@ export function writing({ tone, at: [x, y], text, ha = "center", va = "center", 
   return svg("text", turned ? { ...attributes, transform: `rotate(-90 ${x} ${y})` } : attributes, ...lines);
 }
 
-const box_of = ({ tone, fill, box: [x, y, width, height] }) =>
+const boxOf = ({ tone, fill, box: [x, y, width, height] }) =>
   svg("rect", { x, y, width, height, class: `explore-frame explore-${tone} explore-fill-${fill}` });
 
-const arrow_of = ({ tone, path }) =>
+const arrowOf = ({ tone, path }) =>
   svg("polyline", {
     points: path.join(" "),
     class: `explore-arrow explore-${tone}`,
     "marker-end": `url(#explore-tip-${tone})`,
   });
 
-const MAKE = { write: writing, frame: box_of, arrow: arrow_of };
+const MAKE = { write: writing, frame: boxOf, arrow: arrowOf };
 
 // Numbers with as many decimals as fit: of all cells, or of none.
-function written(table, width, height, size, most) {
+function numerals(table, width, height, size, most) {
   if (Math.max(table.length, table[0].length) > most || height < size) return null;
   const whole = table.flat().every(Number.isInteger);
   for (const digits of whole ? [0] : [2, 1]) {
@@ -55,10 +55,10 @@ export function cells(name, table, [left, top, wide, tall], style, size) {
   const { strength, tone, allowed, kept, most = 6, far = reach(name, table) } = style;
   const [width, height] = [wide / table[0].length, tall / table.length];
   const share = name.startsWith("weights") || name === "mask";
-  const numbers = name === "mask" ? null : written(table, width, height, size[0], most);
+  const numbers = name === "mask" ? null : numerals(table, width, height, size[0], most);
   // A small share, too, must stand out from the ground.
   const opaque = (x) => Math.min(1, Math.abs(x) / far) ** (share ? 0.7 : 1) * strength;
-  const colour = (x) => {
+  const color = (x) => {
     if (x === 0) return { class: "explore-cell explore-nothing" };
     return { class: `explore-cell explore-${share ? "share" : x > 0 ? "plus" : "minus"}`, opacity: opaque(x) };
   };
@@ -69,7 +69,7 @@ export function cells(name, table, [left, top, wide, tall], style, size) {
       if (share && allowed && !allowed[i][j]) return [svg("rect", { ...box, fill: "url(#explore-hatch)" })];
       const dropped = name === "weights" && kept && !kept[i][j];
       const what = dropped ? "×" : numbers?.[i][j];
-      const cell = svg("rect", { ...box, ...(dropped ? { class: "explore-cell explore-dropped" } : colour(x)) });
+      const cell = svg("rect", { ...box, ...(dropped ? { class: "explore-cell explore-dropped" } : color(x)) });
       if (what === undefined) return [cell];
       const ink = `explore-number-of${!dropped && opaque(x) > STRONG ? " explore-strong" : ""}`;
       return [cell, writing({ tone: `${tone} ${ink}`, at: [middle, centre], text: what }, size)];
@@ -96,8 +96,8 @@ export function drawn({ width, marks, boxes, tones }, tables, { mask, kept }, li
   const all = filled.flatMap(([name, table]) => {
     return cells(name, table, boxes[name], { ...tones[name], allowed: mask, kept }, size);
   });
-  const [numbers, colours] = [true, false].map((wanted) => all.filter((node) => (node.tagName === "text") === wanted));
-  return [definitions(), ...made(false), ...colours, lights, ...made(true), ...numbers];
+  const [numbers, colors] = [true, false].map((wanted) => all.filter((node) => (node.tagName === "text") === wanted));
+  return [definitions(), ...made(false), ...colors, lights, ...made(true), ...numbers];
 }
 
 // How all marks look.

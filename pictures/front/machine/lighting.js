@@ -17,7 +17,7 @@ export function lighting({ boxes, lines, width, marks }, grids, { rows, columns 
   };
 
   // A band from edge to edge, the row of each table, and the arrows from one to the next.
-  function of_row(t) {
+  function ofRow(t) {
     const bands = lines.map(([name]) => {
       const [, top, , tall] = boxes[name];
       return { x: 2, y: top + (t * tall) / rows.length, width: width - 4, height: tall / rows.length };
@@ -57,19 +57,19 @@ export function lighting({ boxes, lines, width, marks }, grids, { rows, columns 
     if (name === "output") return [grids.context && cell("context", i)];
     return [];
   }
-  function of_number({ name, i, j }) {
+  function ofNumber({ name, i, j }) {
     const lit = sources({ name, i, j })
       .filter(Boolean)
       .map((box) => light("source", box));
     if (name === "weights" && grids.scores) lit.push(light("number", cell("scores", i, j)));
     return [...lit, light("number", cell(name, i, j))];
   }
-  function of_column(j) {
+  function ofColumn(j) {
     const lit = ["key", ...filled(["scores", "weights"])].map((name) => cell(name, undefined, j));
     return [...lit, ...filled(["value"]).map((name) => cell(name, j))].map((box) => light("source", box));
   }
   return (place) => {
-    if (place.name) return of_number(place);
+    if (place.name) return ofNumber(place);
     if (place.step) {
       const before = IN_A_ROW[IN_A_ROW.indexOf(place.step) - 1];
       return filled([before, place.step]).map((name) => light("source", cell(name)));
@@ -78,7 +78,7 @@ export function lighting({ boxes, lines, width, marks }, grids, { rows, columns 
       const [x, y, wide, height] = boxes[place.missing] ?? [0, 0, 0, 0];
       return [light("source", { x, y, width: wide, height })];
     }
-    if (place.column !== undefined) return of_column(place.column);
-    return place.row === undefined ? [] : of_row(place.row);
+    if (place.column !== undefined) return ofColumn(place.column);
+    return place.row === undefined ? [] : ofRow(place.row);
   };
 }

@@ -27,21 +27,21 @@ export function learning(state) {
 
   // The line as the chosen snapshot sees it, and how it goes on; a snapshot is loaded when it is first asked for.
   async function learn() {
-    const found = stations[slider.value];
+    const snapshot = stations[slider.value];
     const now = [slider.value, state.chosen, state.typed, state.tokens].join();
     if (now === asked) return; // it stands there already
     asked = now;
-    const title = `After ${number(found.step)} of ${number(step)} steps`;
+    const title = `After ${number(snapshot.step)} of ${number(step)} steps`;
     slider.setAttribute("aria-valuetext", title);
     try {
-      found.model ??= new GPT(await found.load());
+      snapshot.model ??= new GPT(await snapshot.load());
     } catch (problem) {
       station.title.textContent = `${title}: ${problem.message}`;
       return;
     }
     if (now !== asked) return;
-    station.title.textContent = `${title} · loss ${found.loss.toFixed(2)}`;
-    await station.show(found, () => now !== asked);
+    station.title.textContent = `${title} · loss ${snapshot.loss.toFixed(2)}`;
+    await station.show(snapshot, () => now !== asked);
   }
 
   const stop = () => {

@@ -63,11 +63,11 @@ function readingPart(state, l) {
       signed(read, layers[l].read, C);
     },
     tell: ({ layers, stream }) => {
-      const found = layers[l].weights.map((w, k) =>
+      const looks = layers[l].weights.map((w, k) =>
         state.isOff(l, k) ? `head ${k + 1} is switched off` : `head ${k + 1} looks most at ${state.most(w)}`,
       );
       const large = percent(size(layers[l].read) / size(stream[l]));
-      return `Attention in layer ${l + 1}: ${found.join("; ")}. What they find (the strip below) is added to the stream; it is ${large} of the size of what was there.`;
+      return `Attention in layer ${l + 1}: ${looks.join("; ")}. What they find (the strip below) is added to the stream; it is ${large} of the size of what was there.`;
     },
   };
 }

@@ -30,12 +30,12 @@ export function signed(canvas, values, wide) {
 // Weights, a row for each of `rows`, over T columns; `missing` is the colour of what a row lacks.
 export function share(canvas, rows, T, missing = 0) {
   Object.assign(canvas, { width: T, height: rows.length });
-  const of_weight = shadesFor(canvas);
+  const ofWeight = shadesFor(canvas);
   const image = new ImageData(T, rows.length);
   const cells = new Uint32Array(image.data.buffer).fill(missing);
   rows.forEach((row, i) => {
     row.forEach((weight, j) => {
-      cells[i * T + j] = of_weight[Math.round(255 * weight)];
+      cells[i * T + j] = ofWeight[Math.round(255 * weight)];
     });
   });
   canvas.getContext("2d").putImageData(image, 0, 0);
