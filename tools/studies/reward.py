@@ -10,18 +10,16 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Integer
-from torch import Tensor
 
 from helpers import tables
-from helpers.data import CharTokenizer, load_corpus, split
+from helpers.data import Corpus, split
 from helpers.gpt import GPT, GPTConfig
 from helpers.loss import evaluate
 from helpers.optim import make_optimizer
 from helpers.presets import PRESETS
 from helpers.rooms import reward
 from helpers.rooms.contest import book_of, found_and_different, words_after
-from helpers.rooms.study import Study
+from helpers.rooms.study import TextStudy
 from helpers.tables import Line
 from helpers.training import updates
 
@@ -49,17 +47,17 @@ class Rewarded(NamedTuple):
     seed: int
 
 
-def book() -> tuple[set[str], set[tuple[str, str]]]:
+def book(corpus: Corpus) -> tuple[set[str], set[tuple[str, str]]]:
     """The words of the training text, and the pairs of them that follow each other."""
-    text = load_corpus().text
-    text = text[: int(0.9 * len(text))]
+    text = corpus.text[: int(0.9 * len(corpus.text))]
     return book_of(text), {*pairwise(re.findall(r"\w{3,}", text.lower()))}
 
 
 @cache
-def before(seed: int, vocab_size: int) -> GPT:
+def before(corpus: Corpus, seed: int) -> GPT:
     """A network that has learned for half a minute."""
-    train_tokens, _ = split(load_corpus().tokens, T)
+    train_tokens, _ = split(corpus.tokens, T)
+    vocab_size = corpus.tokenizer.vocab_size
     recipe = replace(PRESETS["playground"].training, max_steps=600, seed=seed, bfloat16_cpu=False)
     torch.manual_seed(seed)
     model = GPT(GPTConfig(vocab_size=vocab_size, context_length=T, n_layer=3, n_head=4, n_embd=128))
@@ -69,7 +67,7 @@ def before(seed: int, vocab_size: int) -> GPT:
     return model.eval()
 
 
-class Reward(Study):
+class Reward(TextStudy):
     """Words found in the book and the loss on Shakespeare, after each round."""
 
     run_type = Rewarded
@@ -87,11 +85,11 @@ class Reward(Study):
     def plan(self, lines: Iterable[Line]) -> list[Rewarded]:
         return [Rewarded(*way, seed) for seed in range(8) for way in WAYS]
 
-    def measure(self, run: Rewarded, tokens: Integer[Tensor, "N"], vocab_size: int, device: str = "cpu") -> Line:
-        old, start = before(run.seed, vocab_size), time.process_time()
-        model, tokenizer = copy.deepcopy(old), CharTokenizer(load_corpus().alphabet)
-        train_tokens, val_tokens = split(tokens, T)
-        words, pairs = book()
+    def measure(self, run: Rewarded, corpus: Corpus) -> Line:
+        old, start = before(corpus, run.seed), time.process_time()
+        model, tokenizer = copy.deepcopy(old), corpus.tokenizer
+        train_tokens, val_tokens = split(corpus.tokens, T)
+        words, pairs = book(corpus)
         judge = by_words = reward.known_words(words)
         if run.held_by == "pairs":
             judge = reward.known_pairs(pairs)
