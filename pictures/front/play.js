@@ -8,6 +8,7 @@ import { cache } from "./play/cache.js";
 import { drawing } from "./play/drawing.js";
 import { learning } from "./play/learning.js";
 import { lens } from "./play/lens.js";
+import { link } from "./play/link.js";
 import { next } from "./play/next.js";
 import { opening } from "./play/opening.js";
 import { residual } from "./play/residual.js";
@@ -19,7 +20,7 @@ import { surprise } from "./play/surprise.js";
 import { many, number } from "./play/words.js";
 import { random } from "./sampling.js";
 
-const SECTIONS = [stage, ruler, next, learning, attention, residual, lens, surprise, cache, breaking];
+const SECTIONS = [stage, link, ruler, next, learning, attention, residual, lens, surprise, cache, breaking];
 // What the page writes unasked: this many letters, with these dice, chosen from a hundred as what makes one read on.
 // It stops inside a word, where it is not sure of the next letter.
 const UNASKED = { letters: 57, dice: 15 };
@@ -48,7 +49,7 @@ export function mount(element, data) {
   element.append(root);
   const stopDrawing = drawing(root, state, sections);
   state.begin();
-  if (data.page && !matchMedia("(prefers-reduced-motion: reduce)").matches) {
+  if (data.page && state.wanted.text === null && !matchMedia("(prefers-reduced-motion: reduce)").matches) {
     state.dice = random(UNASKED.dice);
     state.write(
       UNASKED.letters,

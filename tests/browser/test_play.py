@@ -267,6 +267,31 @@ def test_the_model_is_broken_and_mended_by_keyboard(visit, screens, width, schem
     assert not papers.first.is_visible() and said.inner_text() == ""
 
 
+def test_a_link_shows_a_friend_what_one_sees(browser, site):
+    def opened(address):
+        page = context.new_page()
+        page.goto(address)
+        page.wait_for_selector(DRAWN)
+        return page
+
+    context = browser.new_context(reduced_motion="reduce", permissions=["clipboard-write", "clipboard-read"])
+    context.route("**/*", lambda route: route.fulfill(path=site / re.search(r"[^/?]+(?=\?|$)", route.request.url)[0]))
+    page = opened("https://play.test/play.html")
+    page.get_by_label("Start a line").fill("Is this & that a <dagger>?")
+    page.get_by_role("button", name="layer 2, head 3").click()
+    page.get_by_label("Step of the training").press("Home")
+    page.get_by_role("button", name="Scores not divided").click()
+    page.get_by_role("button", name="Copy a link").click()
+    page.get_by_text("Copied").wait_for()
+    theirs = opened(page.evaluate("navigator.clipboard.readText()"))
+    assert theirs.get_by_label("Start a line").input_value() == "Is this & that a dagger?"  # no model has read < or >
+    for seen in ("Layer 2, head 3 at that time", "After 0 of", "go into the softmax without being divided"):
+        theirs.get_by_text(seen).wait_for()
+    another = opened("https://play.test/play.html?head=9.9&step=7&fault=none&text=To+be")  # of another model, perhaps
+    assert another.get_by_label("Start a line").input_value() == "To be"
+    context.close()
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(375, "dark"), (768, "light"), (1400, "dark")])
 def test_nobody_is_shut_out(visit, width, scheme):
     page = visit(width, scheme)

@@ -14,7 +14,7 @@ export function breaking(state) {
   const done = html("p", { class: "explore-say", role: "status" });
   const result = html("p", { class: "explore-result", role: "status" });
   const go = html("button", { onclick: both, hidden: "" }, "Let both write");
-  let chosen = null;
+  let chosen = FAULTS.find(({ name }) => name === state.wanted.fault) ?? null;
   let writes = false; // both write, once somebody has had time to guess
   let asked = "";
   const yours = () => state.tokens.slice(0, state.typed);
@@ -23,6 +23,7 @@ export function breaking(state) {
     const now = [chosen && FAULTS.indexOf(chosen), writes, ...tokens].join();
     if (now === asked) return;
     asked = now;
+    state.fault = chosen?.name ?? null;
     buttons.forEach((button, i) => {
       button.setAttribute("aria-pressed", FAULTS[i] === chosen);
     });

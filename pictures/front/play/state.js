@@ -5,6 +5,7 @@ import { percent } from "../kit.js";
 import { Reader } from "../reader.js";
 import { draw, probabilities, surpriseOf } from "../sampling.js";
 import { firmest, habitsOf, lettersOf, targetsIn } from "./habits.js";
+import { wanted } from "./link.js";
 import { best, bestFirst } from "./words.js";
 
 const SPECIAL = { "\n": "↵", " ": "·" };
@@ -18,7 +19,8 @@ export class State {
     const model = new GPT(data.model);
     const { config, about, alphabet } = model;
     Object.assign(this, { data, model, config, about, reader: new Reader(model) });
-    this.line = data.text ?? START; // to begin with
+    this.wanted = wanted(data.page && !data.head ? location.search : "", config); // by a link to what somebody saw
+    this.line = this.wanted.text ?? data.text ?? START; // to begin with
     this.sample = model.encode(SAMPLE + this.line).slice(0, config.context_length);
     this.habits = habitsOf(model, this.sample);
     this.shown = alphabet.map((letter) => SPECIAL[letter] ?? letter);
@@ -30,6 +32,8 @@ export class State {
     this.at = 0; // the place that one points at
     this.held = null; // the place of a letter that was clicked
     this.chosen = [0, 0]; // layer and head
+    this.step = null; // of the training, and …
+    this.fault = null; // … the name of a fault, if one has been chosen
     this.fresh = 0; // places that the last step computed, …
     this.computed = 0; // … all steps, …
     this.uncached = 0; // … and how many these would have been without a cache
@@ -70,7 +74,7 @@ export class State {
   // The first line, and the head to begin with.
   begin() {
     this.type(this.line);
-    this.chosen = firmest(this.habits, this.targets(), this.places.at(-1));
+    this.chosen = this.wanted.head ?? firmest(this.habits, this.targets(), this.places.at(-1));
   }
 
   type(text) {
