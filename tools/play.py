@@ -17,6 +17,7 @@ from pathlib import Path
 from helpers import ROOT, commands, files
 from pictures import host
 from tools.provenance import commit
+from tools.publish import home_page, repository
 
 PACKED = ROOT / "docs" / "play"
 LEVELS = 40  # of the weights in a snapshot, on either side of zero: four snapshots and the model take less than 4 MB
@@ -50,6 +51,7 @@ def write(folder: str | Path, packed: Sequence[bytes] | None = None) -> list[Pat
         paths.append(path)
     filled = {
         "LINES": html.escape(summary(header(model))),
+        "CARD": card(home_page(repository(ROOT)), summary(header(model))) if packed is None else "",
         "CODE": host.bundle("play"),
         "SNAPSHOTS": json.dumps(entries),
         "MODEL": base64.b64encode(model).decode(),
@@ -69,6 +71,14 @@ def header(packed: bytes) -> dict:
 def summary(facts: dict) -> str:
     """The sentence for those who find the page by a search."""
     return f"A language model of {facts['about']['parameters']:,} numbers writes in your browser."
+
+
+def card(home: str, about: str) -> str:
+    """What a chat shows of a link to the page; nothing as long as it has no address."""
+    tags = {"title": "A small GPT with its lid off", "description": about}
+    tags |= {"image": f"{home}/play.png", "url": f"{home}/play.html"}
+    lines = [f'<meta property="og:{name}" content="{html.escape(text)}">' for name, text in tags.items()]
+    return "\n".join(lines) if home else ""
 
 
 def pack_run(run: Path) -> list[bytes]:

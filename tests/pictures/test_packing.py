@@ -91,6 +91,13 @@ def test_a_bare_clone_builds_the_page_from_what_is_committed(tmp_path):
     text = page.read_text(encoding="utf-8")
     assert "{{" not in text and "\nimport " not in text
     assert all(path.name in text for path in snapshots)
+    assert "og:" not in text  # as long as it has no address
+
+
+def test_a_link_to_the_page_has_a_card_once_the_project_has_an_address(tmp_path, monkeypatch):
+    monkeypatch.setattr(play, "repository", lambda root: "ada/notes")
+    text = play.write(tmp_path)[0].read_text(encoding="utf-8")
+    assert '<meta property="og:image" content="https://ada.github.io/notes/play.png">' in text
 
 
 @pytest.fixture
