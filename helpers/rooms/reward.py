@@ -39,7 +39,7 @@ def learn_from(
     texts: Int64[Tensor, "N T"],
     optimizer: torch.optim.Optimizer,
     brakes: Sequence[Brake] = (),
-    times: int = 8,
+    times: int = 2,
 ) -> None:
     """Read the texts so many times, sixteen side by side; only the letters behind the first BEGIN count."""
     model.train()

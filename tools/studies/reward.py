@@ -1,4 +1,4 @@
-"""The room of rewards: four rounds of learning from what a judge liked best, and what holds it back."""
+"""The room of rewards: eight rounds of learning from what a judge liked best, and what holds it back."""
 
 import copy
 import re
@@ -24,17 +24,16 @@ from helpers.tables import Line
 from helpers.training import updates
 
 T = reward.BEGIN + reward.NEW
-ROUNDS = 4
+ROUNDS = 8
 BEGINNINGS = 64  # of a round
-TIMES = 8  # that the best are read
+TIMES = 2  # that the best are read
 WAYS = (
     ("nothing", 0.0),
     ("no choice", 0.0),
     *(("Shakespeare", strength) for strength in (0.3, 1.0, 3.0, 1000.0)),  # 1,000: nearly nothing else
     *(("the old model", strength) for strength in (0.1, 0.3, 1.0, 3.0)),
-    ("both", 1.0),
     ("pairs", 0.0),
-    ("reading less", 2.0),
+    *(("reading", times) for times in (1.0, 8.0)),
 )
 MEASURED = {"found": ".0%", "chosen": ".0%", "pairs": ".0%", "different": ".0f", "loss": ".2f"}
 
@@ -43,7 +42,7 @@ class Rewarded(NamedTuple):
     """One network, rewarded."""
 
     held_by: str  # one of WAYS: Shakespeare's text, the old model (KL), a judge of pairs of words, ...
-    strength: float  # of what holds it; for less reading, the times
+    strength: float  # of what holds it; for reading, how many times
     seed: int
 
 
@@ -76,7 +75,7 @@ class Reward(TextStudy):
         return (
             f"3 layers, 4 heads, width 128, trained as the preset playground, for 600 steps of 8 windows of {T}; "
             f"{ROUNDS} rounds: {BEGINNINGS} beginnings, {reward.TRIES} tries of {reward.NEW} letters each, the best "
-            f"(without a choice: any) read {TIMES} times, AdamW at 0.0005; found: of the words of 256 fresh tries; "
+            f"(without a choice: any) read {TIMES} times, AdamW at 0.0005; found: of the words of 128 fresh tries; "
             "pairs: of two neighbours; different: words found; chosen: what is found in the best of each eight of "
             "them; loss: of the first 20,000 letters of the validation text; goes on: the last column, "
             f"{reward.BEGIN} letters of the text, and then what is written"
@@ -95,13 +94,13 @@ class Reward(TextStudy):
             judge = reward.known_pairs(pairs)
         if run.held_by == "no choice":
             judge = reward.by_chance(run.seed)
-        times = int(run.strength) if run.held_by == "reading less" else TIMES
+        times = int(run.strength) if run.held_by == "reading" else TIMES
         dice = torch.Generator().manual_seed(run.seed)
         torch.manual_seed(run.seed)
         brakes: list[reward.Brake] = []
-        if run.held_by in ("the old model", "both"):
+        if run.held_by == "the old model":
             brakes.append(reward.stays_near(old, run.strength))
-        if run.held_by in ("Shakespeare", "both"):
+        if run.held_by == "Shakespeare":
             brakes.append(reward.reads_on(train_tokens, run.strength, dice))
         optimizer = torch.optim.AdamW(model.parameters(), lr=0.0005, weight_decay=0.0, fused=True)
         measured: Line = {}
@@ -110,7 +109,7 @@ class Reward(TextStudy):
                 written = reward.tries(model, train_tokens, BEGINNINGS, dice)
                 best = reward.winners(written, tokenizer.decode, judge)
                 reward.learn_from(model, best, optimizer, brakes, times)
-            fresh = reward.tries(model, train_tokens, 32, torch.Generator().manual_seed(100 + run.seed))
+            fresh = reward.tries(model, train_tokens, 16, torch.Generator().manual_seed(100 + run.seed))
             texts = [tokenizer.decode(one) for one in fresh]
             found, different = found_and_different(texts, reward.BEGIN, words)
             chosen = [tokenizer.decode(one) for one in reward.winners(fresh, tokenizer.decode, by_words)]
