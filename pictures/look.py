@@ -18,20 +18,20 @@ GREY = "#555555"
 # ---------------------------------------------------------------- two designs
 def designs(word: str, backwards: str) -> None:
     """The same reader and writer twice: through one vector, and with a look at every state."""
-    _, (left, right) = figure(9, 3.6, columns=2)
-    left.set_title("everything through one vector")
-    right.set_title("attention: a look at every state")
+    _, (above, below) = figure(5, 6.4, rows=2)  # on a phone, too, both can be seen
+    above.set_title("everything through one vector")
+    below.set_title("attention: a look at every state")
     n, row = len(word), 2
-    for ax, pale in ((left, False), (right, True)):
+    for ax, pale in ((above, False), (below, True)):
         read_and_written(ax, word, backwards, row if pale else None)
     for i in range(n):
-        left.plot([n - 1, (n - 1) / 2, i], [1.12, 2, 2.8], color=COLORS[1], linewidth=1.2, zorder=1)
-        right.plot([i, row], [1.12, 2.8], color=COLORS[0], linewidth=1.2, zorder=1)
+        above.plot([n - 1, (n - 1) / 2, i], [1.12, 2, 2.8], color=COLORS[1], linewidth=1.2, zorder=1)
+        below.plot([i, row], [1.12, 2.8], color=COLORS[0], linewidth=1.2, zorder=1)
     box = {"boxstyle": "round,pad=0.5", "facecolor": COLORS[1], "edgecolor": "none"}
-    left.text((n - 1) / 2, 2, "one vector", ha="center", va="center", color="white", bbox=box, zorder=3)
+    above.text((n - 1) / 2, 2, "one vector", ha="center", va="center", color="white", bbox=box, zorder=3)
     show(
-        "Two drawings. Left, letters are read one after the other into states, and all that is written "
-        "comes through one vector at the end. Right, the letter that is being written is joined to every "
+        "Two drawings. Above, letters are read one after the other into states, and all that is written "
+        "comes through one vector at the end. Below, the letter that is being written is joined to every "
         "state."
     )
 

@@ -10,7 +10,7 @@ export const VISITOR = "ROMEO:\n";
 // what the cache still holds; `ahead`, how many letters on the loss looks; `scrambled`, whether heads are joined wrongly.
 export const FAULTS = [
   {
-    name: "1e-10 instead of −1e10",
+    name: "Letters that were cut come back",
     done: "Letters that top-k cuts off should get the score −1e10, far below all others; they get 1e-10, almost zero.",
     whose: "minGPT, issue 10, 2020",
     cut: 1e-10,
@@ -32,19 +32,19 @@ export const FAULTS = [
     visitor: VISITOR,
   },
   {
-    name: "Targets shifted twice",
+    name: "Marked against the wrong letter",
     done: "The data are shifted by one letter, and then the loss shifts them again: each guess is marked against the letter after the next one.",
     whose: "Transformers, issue 47394, 2026",
     ahead: 2,
   },
   {
-    name: "Heads joined without a transpose",
+    name: "Heads joined in the wrong order",
     done: "What the heads found is laid end to end, head after head, so most of it ends up at the wrong letters. (Here the whole window is read again for each new letter: with a cache a letter is read alone, and there is nothing to mix up.)",
     whose: "transformer-from-scratch, pull request 6, 2026",
     scrambled: true,
   },
   {
-    name: "Scores not divided by √D",
+    name: "Scores that are too large",
     done: "The scores go into the softmax without being divided by the root of a head's width, so a few letters get nearly all the weight.",
     whose: "mlc-llm, pull request 3426, 2026",
     change: {

@@ -91,7 +91,7 @@ export function mount(element, data) {
     cases.length > 1
       ? `Choose ${whose}, then point at a ${unit} below: where do its lines go?`
       : data.waits
-        ? `Where would you draw the lines from each ${unit} below? Guess, then click one.`
+        ? `One line is drawn. Where would you draw those from the other ${unit}s below? Guess, then click one.`
         : `Point at a ${unit} below: where do its lines go?`;
   const { say, remove } = frame(
     element,
@@ -256,7 +256,7 @@ const CSS = `
 .explore-fan { height: 150px; }
 line { stroke: var(--explore-blue); opacity: 0.13; vector-effect: non-scaling-stroke; }
 .explore-lit { opacity: 1; }
-&.explore-waiting :is(line, .explore-share) { visibility: hidden; }
+&.explore-waiting :is(line:not(.explore-lit), .explore-share) { visibility: hidden; }
 &.explore-waiting .explore-words button { color: inherit; font-weight: inherit; }
 &.explore-waiting .explore-words span { border-color: transparent; background: none; }
 .explore-line { font-size: 15px; }

@@ -12,7 +12,7 @@ import { link } from "./play/link.js";
 import { next } from "./play/next.js";
 import { opening } from "./play/opening.js";
 import { residual } from "./play/residual.js";
-import { ruler } from "./play/ruler.js";
+import { hint, ruler } from "./play/ruler.js";
 import { stage } from "./play/stage.js";
 import { State } from "./play/state.js";
 import { STYLE } from "./play/style.js";
@@ -20,7 +20,7 @@ import { surprise } from "./play/surprise.js";
 import { many, number } from "./play/words.js";
 import { random } from "./sampling.js";
 
-const SECTIONS = [stage, link, ruler, next, learning, attention, residual, lens, surprise, cache, breaking];
+const SECTIONS = [stage, link, hint, ruler, next, learning, attention, residual, lens, surprise, cache, breaking];
 // What the page writes unasked: this many letters, with these dice, chosen from a hundred as what makes one read on.
 // It stops inside a word, where it is not sure of the next letter.
 const UNASKED = { letters: 57, dice: 15 };

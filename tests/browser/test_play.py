@@ -78,11 +78,11 @@ def test_the_start_page_takes_a_habit_away_and_gives_it_back(browser, site):
     page.wait_for_function("document.querySelector('.explore-written')?.textContent.length > 0", timeout=10_000)
     effect = page.locator(".explore-note")
     before = effect.inner_text()
-    page.get_by_role("button", name="Take away its habit").click()
+    page.get_by_role("button", name="Switch that part off").click()
     page.wait_for_function("document.querySelector('.explore-without')?.textContent.length > 5")
     letters, without, whole = map(int, re.findall(r"\d+", effect.inner_text())[:3])
     assert without < 0.7 * whole < letters
-    page.get_by_role("button", name="Give the habit back").click()
+    page.get_by_role("button", name="Switch that part on again").click()
     assert effect.inner_text() == before
     page.get_by_role("button", name="Start again").click()
     page.locator(".explore-without").wait_for(state="detached")
@@ -242,7 +242,7 @@ def test_the_model_is_broken_and_mended_by_keyboard(visit, screens, width, schem
         return [paper.strip() for paper in papers.all_inner_texts()], room.locator("td").all_inner_texts()
 
     assert not papers.first.is_visible() and said.inner_text() == ""
-    room.get_by_role("button", name="1e-10").focus()
+    room.get_by_role("button", name="Letters that were cut").focus()
     page.keyboard.press("Enter")
     assert "they get 1e-10" in room.inner_text() and not papers.first.is_visible()  # what it does is said first
     both = room.get_by_role("button", name="Let both write")
@@ -260,10 +260,10 @@ def test_the_model_is_broken_and_mended_by_keyboard(visit, screens, width, schem
     both.press("Enter")
     (healthy, broken), (loss, other, *_) = heard("not a letter of the text has changed")
     assert healthy == broken and float(other) > float(loss) + 1
-    assert room.locator("[aria-pressed=true]").all_inner_texts() == ["Targets shifted twice"]
+    assert room.locator("[aria-pressed=true]").all_inner_texts() == ["Marked against the wrong letter"]
     page.get_by_label("Start a line").fill("To")  # one letter is judged, and none two ahead
     heard("The line is too short for a loss")
-    room.get_by_role("button", name="shifted").press("Enter")
+    room.get_by_role("button", name="Marked against").press("Enter")
     assert not papers.first.is_visible() and said.inner_text() == ""
 
 
@@ -280,7 +280,7 @@ def test_a_link_shows_a_friend_what_one_sees(browser, site):
     page.get_by_label("Start a line").fill("Is this & that a <dagger>?")
     page.get_by_role("button", name="layer 2, head 3").click()
     page.get_by_label("Step of the training").press("Home")
-    page.get_by_role("button", name="Scores not divided").click()
+    page.get_by_role("button", name="Scores that are").click()
     page.get_by_role("button", name="Copy a link").click()
     page.get_by_text("Copied").wait_for()
     theirs = opened(page.evaluate("navigator.clipboard.readText()"))
@@ -318,7 +318,7 @@ def test_the_page_of_another_run_writes_and_shows_its_own_parts(visit, tmp_path)
     }
     play.write(tmp_path, [pack(model, tokenizer, about=about)])
     page = visit(folder=tmp_path)
-    assert "for a second, until it was good at guessing the next letter of your own text" in page.inner_text("h1 + p")
+    assert "good at guessing the next letter of your own text" in page.inner_text("h1 + p")
     page.get_by_role("button", name="Let it write").first.click()
     page.wait_for_function("document.querySelector('.explore-written').textContent.length > 12")
     page.get_by_role("button", name="Pause").first.click()

@@ -29,8 +29,8 @@ from tools.lessons import lessons, named, short, solutions, sources
 from tools.site.captions import CAPTIONS
 
 LEAD = (
-    "Start from a single dot product and end with a small GPT that you have trained on "
-    "Shakespeare yourself, in executable notebooks."
+    "Write a small GPT yourself, the kind of network behind ChatGPT, and train it on Shakespeare. "
+    "A little Python and school algebra are enough."
 )
 
 
@@ -279,9 +279,10 @@ class Stage:
         text = readme.read_text(encoding="utf-8") if readme.exists() else ""
         commands = re.search(r"^```\n(git clone .+?)\n```\n\n(.+?)\n\n", text, re.M | re.S)
         results = [run.result for run in (self.runs or {}).values() if run.result]
-        buttons = [f'<a href="{pages[path]}.html">Start with {short(path.stem)}</a>' for path in list(lessons)[:1]]
+        first = list(lessons)[:1]
+        buttons = [f'<a href="{pages[path]}.html">Start with lesson {short(path.stem)}</a>' for path in first]
         buttons += ['<a href="play.html">See inside the model</a>'] if self.play else []
-        buttons += ['<a href="#run-it">Run it</a>'] if commands else []
+        buttons += ['<a href="#run-it">Run it yourself</a>'] if commands else []
         parts = ["# From dot products to nanoGPT", f'<p class="lead">{LEAD}</p>']
         if self.play:
             says = "A small GPT writes, and a button takes one of its habits away."

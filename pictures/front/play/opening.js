@@ -39,24 +39,37 @@ export function opening(state) {
   }
   function say() {
     const off = state.isOff(...place);
-    turn.textContent = off ? "Give the habit back" : "Take away its habit of looking one letter back";
+    turn.textContent = off ? "Switch that part on again" : "Switch that part off";
     effect.textContent = off
-      ? `Of ${state.sample.length - 1} letters of Shakespeare, it now foresees ${foreseen(state)}; with the habit it foresaw ${withHabit}. The habit is that of one part among ${all.length}, a head.`
-      : "A small GPT is writing this, here in your browser. One part of it looks one letter back, nearly always. What will it write without that part? Guess, then press.";
+      ? `Of ${state.sample.length - 1} letters of Shakespeare, it now foresees ${foreseen(state)}; with that part it foresaw ${withHabit}. The part is called a head, and there are ${all.length} of them.`
+      : "A small GPT is writing this, here in your browser. One part of it nearly always looks one letter back (green). What will it write without that part? Guess, then press.";
   }
   function render() {
-    const { model, tokens, typed } = state;
-    const cuts = [typed, ...marks, tokens.length];
+    const { tokens, typed } = state;
+    const cuts = [0, typed, ...marks, tokens.length];
+    const names = ["", "explore-written", "explore-written explore-without"];
+    const seen = looksAt();
     const pieces = cuts.slice(1).map((end, i) => {
-      const name = i % 2 ? "explore-written explore-without" : "explore-written";
-      return html("span", { class: name }, model.decode(tokens.slice(cuts[i], end)));
+      const name = names[i && 2 - (i % 2)];
+      return html("span", { class: name }, ...withMark(cuts[i], end, seen));
     });
-    paper.replaceChildren(model.decode(tokens.slice(0, typed)), ...pieces, html("i", { class: "explore-caret" }));
+    paper.replaceChildren(...pieces, html("i", { class: "explore-caret" }));
     paper.scrollTop = paper.scrollHeight;
+  }
+  // Where the habit looks from the letter that was written last; nowhere while it is switched off.
+  function looksAt() {
+    const [l, k] = place;
+    const { tokens, places } = state;
+    return state.isOff(l, k) ? -1 : tokens.length - places.length + best(places.at(-1).layers[l].weights[k]);
+  }
+  function withMark(start, end, seen) {
+    const text = (a, b) => state.model.decode(state.tokens.slice(a, b));
+    if (seen < start || seen >= end) return [text(start, end)];
+    return [text(start, seen), html("span", { class: "explore-seen" }, text(seen, seen + 1)), text(seen + 1, end)];
   }
   say();
   const buttons = html("div", { class: "explore-buttons" }, turn, go, again);
-  const node = html("section", { class: "explore-stage explore-opening" }, paper, buttons, effect);
+  const node = html("section", { class: "explore-stage explore-opening" }, paper, effect, buttons);
   return { node, render };
 }
 

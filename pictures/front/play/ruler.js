@@ -1,6 +1,6 @@
 // The letters that the model sees: one of them is pointed at, and everything below describes it.
 import { byHand, html } from "../kit.js";
-import { colored } from "./elements.js";
+import { colored, paragraph } from "./elements.js";
 import { many } from "./words.js";
 
 export function ruler(state) {
@@ -14,7 +14,7 @@ export function ruler(state) {
     onpointermove: (event) => event.target.dataset.at && state.point(+event.target.dataset.at),
     onclick: (event) => event.target.dataset.at && state.hold(+event.target.dataset.at),
   });
-  const node = html("div", { class: "explore-strip" }, letters, hint(state));
+  const node = html("div", { class: "explore-strip" }, letters, buttons(state));
   return { node, render: () => showLetters(state, letters) };
 }
 
@@ -28,11 +28,9 @@ function walk(state, event) {
   state.point(to);
 }
 
-function hint(state) {
-  const { n_layer: L, n_head: H } = state.config;
-  const words = html(
-    "p",
-    {},
+// Above the strip, which stays in sight: on a phone there is room for the letters alone.
+export function hint({ config: { n_layer: L, n_head: H } }) {
+  const node = paragraph(
     byHand(
       "Point at a letter, or click it to hold it: everything below describes it. ",
       "Tap a letter: everything below describes it. ",
@@ -40,14 +38,16 @@ function hint(state) {
     colored("key", "Green"),
     ` is what one of its ${many(L * H, "head")} looks back at.`,
   );
-  // Whoever has held a letter knows how; on a phone the room is needed.
-  state.subscribe("change", () => state.held !== null && words.classList.add("explore-known"));
+  return { node, render: () => {} };
+}
+
+function buttons(state) {
   const again = html("button", { onclick: () => state.writeOrPause() }, "Let it write");
   state.subscribe("offer", (text) => {
     again.textContent = text;
   });
   const one = html("button", { onclick: () => state.writeOne() }, "One letter");
-  return html("div", { class: "explore-hint" }, words, again, one);
+  return html("div", { class: "explore-hint" }, again, one);
 }
 
 function showLetters(state, letters) {

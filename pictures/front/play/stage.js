@@ -47,8 +47,7 @@ function heading(about) {
   const lead = html(
     "p",
     { class: "explore-lead" },
-    `A computer tuned ${number(about.parameters)} numbers for ${duration(about.seconds)}, until it was good at guessing the next letter of ${corpus}. `,
-    "The whole model is in this page. Give it a line, and watch what happens inside.",
+    `${number(about.parameters)} numbers, tuned for ${duration(about.seconds)} until they were good at guessing the next letter of ${corpus}. All of them are in this page: give them a line, and watch what happens inside.`,
   );
   return [html("h1", {}, "A small GPT with its lid off"), lead];
 }

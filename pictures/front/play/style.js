@@ -208,9 +208,11 @@ export const STYLE = `
   height: calc(8rem + 2px); /* four lines, none of them cut */
   padding: 0 1.2rem;
   margin-top: 0;
+  scroll-padding: 0;
 }
-.explore-play .explore-opening .explore-main {
-  min-width: min(100%, 27rem);
+.explore-play .explore-seen {
+  border-radius: 3px;
+  background: color-mix(in srgb, var(--green) 55%, transparent);
 }
 .explore-play .explore-opening .explore-note {
   font-size: 1rem;
@@ -248,10 +250,6 @@ export const STYLE = `
   align-items: center;
   margin: 0.2rem 0 0;
   font-size: 0.8rem;
-}
-.explore-play .explore-hint p {
-  flex: 1 1 16rem;
-  margin: 0;
 }
 .explore-play .explore-hint button {
   padding: 0.1rem 0.8rem;
@@ -655,9 +653,6 @@ export const STYLE = `
   font-size: 1.1rem;
 }
 @container explore-play (max-width: 570px) {
-  .explore-play .explore-known {
-    display: none;
-  }
   .explore-play .explore-part {
     scroll-margin: 10rem 0 13rem;
   }
@@ -683,9 +678,6 @@ export const STYLE = `
     min-width: 1.08rem;
     padding-inline: 0;
     border-width: 1px;
-  }
-  .explore-play .explore-hint p {
-    flex-basis: 100%;
   }
 }
 @media (prefers-reduced-motion: reduce) {
