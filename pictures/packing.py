@@ -3,7 +3,7 @@
 Four bytes (little-endian) with the length of a header, the header in JSON, then the tensors, each
 from a multiple of four bytes on. The header holds the config, the alphabet, what `about` says of
 the model, and each tensor's dtype, shape and offset behind the header. A matrix that head and token
-embedding share is packed once.
+embedding share is packed once. pictures/front/trainer.js writes the same, in float32.
 """
 
 import json
@@ -106,7 +106,7 @@ def _bytes(tensor: Tensor) -> bytes:
 
 def _read(body: bytearray, dtype: str, shape: list[int], offset: int, scales: int | None = None) -> Tensor:
     count = torch.Size(shape).numel()
-    kind = {"float16": torch.float16, "int8": torch.int8}[dtype]
+    kind = {"float32": torch.float32, "float16": torch.float16, "int8": torch.int8}[dtype]
     values = torch.frombuffer(body, dtype=kind, count=count, offset=offset).view(shape).float()
     if scales is None:
         return values

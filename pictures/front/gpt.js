@@ -269,7 +269,9 @@ function swiglu(both) {
 
 // ---------------------------------------------------------------- the bytes
 function unpack(data, start, { dtype, shape, offset, scales }) {
-  const out = new Float32Array(shape.reduce((a, b) => a * b, 1));
+  const count = shape.reduce((a, b) => a * b, 1);
+  if (dtype === "float32") return new Float32Array(data, start + offset, count); // as trainer.js packs it
+  const out = new Float32Array(count);
   if (dtype === "float16") {
     const bits = new Uint16Array(data, start + offset, out.length);
     for (let i = 0; i < out.length; i++) out[i] = HALF[bits[i]];

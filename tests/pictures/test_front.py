@@ -86,9 +86,10 @@ def test_the_page_is_written_without_pytorch(tmp_path):
     assert (tmp_path / "play.html").exists()
 
 
-def test_the_bytes_of_the_kernel_are_what_its_text_becomes(tmp_path):
+@pytest.mark.parametrize("kernel", ["matvec", "matmul"])
+def test_the_bytes_of_a_kernel_are_what_its_text_becomes(kernel, tmp_path):
     if (assembler := shutil.which("wat2wasm")) is None:
         pytest.skip("wat2wasm, of the package wabt, is not installed")
-    subprocess.run([assembler, host.SOURCES / "matvec.wat", "-o", tmp_path / "matvec.wasm"], check=True)
-    (held,) = re.findall(r'^const MATVEC =\s+"(.+)";$', host.front_end("matvec"), re.M)
-    assert base64.b64decode(held) == (tmp_path / "matvec.wasm").read_bytes()
+    subprocess.run([assembler, host.SOURCES / f"{kernel}.wat", "-o", tmp_path / "wasm"], check=True)
+    (held,) = re.findall(rf'^const {kernel.upper()} =\s+"(.+)";$', host.bundle(kernel), re.M)
+    assert base64.b64decode(held) == (tmp_path / "wasm").read_bytes()
