@@ -11,7 +11,7 @@ import html
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from helpers import ROOT, commands, files
@@ -49,18 +49,22 @@ def write(folder: str | Path, packed: Sequence[bytes] | None = None) -> list[Pat
         entries.append({"step": about["step"], "loss": about["loss"], "file": path.name})
         files.write(path, f"exploreArrived({about['step']}, '{base64.b64encode(snapshot).decode()}');\n")
         paths.append(path)
-    filled = {
+    parts = {
         "LINES": html.escape(summary(header(model))),
         "CARD": card(home_page(repository(ROOT)), summary(header(model))) if packed is None else "",
         "CODE": host.bundle("play"),
         "SNAPSHOTS": json.dumps(entries),
         "MODEL": base64.b64encode(model).decode(),
     }
-    page = (host.SOURCES / "play.html").read_text(encoding="utf-8")
-    if packed is not None:
-        page = SITE.sub("", page)
-    files.write(folder / "play.html", re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match[1]], page))
+    page = filled("play", parts)
+    files.write(folder / "play.html", page if packed is None else SITE.sub("", page))
     return [folder / "play.html", *paths]
+
+
+def filled(name: str, parts: Mapping[str, str]) -> str:
+    """The page `name` of pictures/front with its {{PARTS}}; those that aren't given stay as they are."""
+    page = (host.SOURCES / f"{name}.html").read_text(encoding="utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts.get(match[1], match[0]), page)
 
 
 def header(packed: bytes) -> dict:

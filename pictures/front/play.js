@@ -24,6 +24,7 @@ const SECTIONS = [stage, link, hint, ruler, next, learning, attention, residual,
 // What the page writes unasked: this many letters, with these dice, chosen from a hundred as what makes one read on.
 // It stops inside a word, where it is not sure of the next letter.
 const UNASKED = { letters: 57, dice: 15 };
+const PAUSES = "It pauses inside a word, where it isn't sure of the next letter. ";
 
 const SCROLLING = new Set(["Home", "End", "PageUp", "PageDown"]); // keys with which one leaves a place
 
@@ -53,9 +54,7 @@ export function mount(element, data) {
     state.dice = random(UNASKED.dice);
     state.write(
       UNASKED.letters,
-      data.head
-        ? ""
-        : "It pauses inside a word, where it isn't sure of the next letter. Let it go on, or start a line of your own.",
+      data.head ? "" : `${state.about.preset ? PAUSES : ""}Let it go on, or start a line of your own.`,
     );
   }
   return () => {

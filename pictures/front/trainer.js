@@ -30,6 +30,7 @@ export class Trainer {
     this.dqkv = matrix(this.wide.array, B * T, 3 * C); // the two are never needed at once
     this.layers = Array.from({ length: L }, () => carved(this.take(size(each)), each));
     for (const layer of this.layers) layer.heads = Array.from({ length: B * H }, (_, i) => this.head(layer, i));
+    this.count = size(shapes) - (U - this.V) * C; // of the parameters, without the rows that only fill up
     this.initialize();
   }
 

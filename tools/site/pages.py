@@ -281,7 +281,10 @@ class Stage:
         results = [run.result for run in (self.runs or {}).values() if run.result]
         first = list(lessons)[:1]
         buttons = [f'<a href="{pages[path]}.html">Start with lesson {short(path.stem)}</a>' for path in first]
-        buttons += ['<a href="play.html">See inside the model</a>'] if self.play else []
+        buttons += [
+            '<a href="learn.html">Teach one your own text</a>',
+            '<a href="play.html">See inside the model</a>',
+        ] * self.play
         buttons += ['<a href="#run-it">Run it yourself</a>'] if commands else []
         parts = ["# From dot products to nanoGPT", f'<p class="lead">{LEAD}</p>']
         if self.play:
@@ -408,8 +411,9 @@ def anchor_of(anchor: str) -> str:
 
 
 def add_play(folder: Path) -> bool:
-    """Add the page that plays with a trained model, where this project has one."""
+    """Add the pages on which a trained model plays and another one learns, where this project has them."""
     if importlib.util.find_spec("tools.play") is None:
         return False
     importlib.import_module("tools.play").write(folder)
+    importlib.import_module("tools.learn").write(folder)
     return (folder / "play.html").exists()

@@ -90,7 +90,7 @@ function allHeads(state, choose) {
     html("h3", {}, `All ${many(L * H, "head")}`),
     html("div", { class: "explore-heads", style: `--h: ${H}` }, ...floors),
     paragraph(
-      "Nobody told a head what to look for. Under each is its habit (on two lines of Shakespeare), and the share of its attention that goes there in your text. Choose one to see it large, or to switch it off.",
+      `Nobody told a head what to look for. Under each is its habit (on ${state.about.sample ? "lines that it was tested on" : "two lines of Shakespeare"}), and the share of its attention that goes there in your text. Choose one to see it large, or to switch it off.`,
     ),
   );
   const render = () => {

@@ -14,7 +14,7 @@ export function next(state) {
       "The model doesn't choose the next letter. It gives each of the ",
       `${state.config.vocab_size} characters it knows (· is a space, ↵ a new line) a probability, and dice do the rest. `,
       "Lower the temperature and it plays safe; raise it and it gets bold. Click a letter to choose it yourself.",
-      state.data.page ? " (What the page wrote when you arrived is the best of a hundred.)" : "",
+      state.data.page && state.about.preset ? " (What the page wrote when you arrived is the best of a hundred.)" : "",
     ),
     html(
       "div",

@@ -20,8 +20,8 @@ export class State {
     const { config, about, alphabet } = model;
     Object.assign(this, { data, model, config, about, reader: new Reader(model) });
     this.wanted = wanted(data.page && !data.head ? location.search : "", config); // by a link to what somebody saw
-    this.line = this.wanted.text ?? data.text ?? START; // to begin with
-    this.sample = model.encode(SAMPLE + this.line).slice(0, config.context_length);
+    this.line = this.wanted.text ?? data.text ?? about.line ?? START; // to begin with
+    this.sample = model.encode(about.sample ?? SAMPLE + this.line).slice(0, config.context_length);
     this.habits = habitsOf(model, this.sample);
     this.shown = alphabet.map((letter) => SPECIAL[letter] ?? letter);
     this.looksBack = model.tables.length + model.before.length > 0; // its embeddings say which letters stand before

@@ -1,0 +1,58 @@
+// A training: its worker, and what that has told so far.
+import { lossOfPairs, prepared, wordsOf } from "./text.js";
+
+const SAMPLED = 64; // letters from where it is only tested: heads are named by what they do there, …
+const BEGUN = 28; // … and the playground begins with these
+
+export class Course {
+  // `code`: the source of worker.js, joined. Its reports go to `told(report)`, what went wrong to `failed(message)`. Throws
+  // an Error that says in a sentence why a text can't be learned.
+  constructor(code, { text, name }, seconds, { told, failed }) {
+    const { tokens, alphabet, notes } = prepared(text);
+    const tested = Math.floor(0.9 * tokens.length);
+    const begins = (id) => /\s/.test(alphabet[id]);
+    const start = tested + tokens.subarray(tested, tested + SAMPLED).findIndex(begins) + 1;
+    this.excerpt = [...tokens.subarray(start, start + SAMPLED)];
+    const [sample, line] = [SAMPLED, BEGUN].map((count) =>
+      this.excerpt
+        .slice(0, count)
+        .map((id) => alphabet[id])
+        .join(""),
+    );
+    const marks = [
+      { loss: Math.log(alphabet.length), label: "guessing blindly" },
+      { loss: lossOfPairs(tokens, alphabet.length), label: "knowing pairs of letters" },
+    ];
+    Object.assign(this, { seconds, notes, marks, words: wordsOf(text), reports: [], snapshots: [], state: "learning" });
+    const address = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
+    this.worker = new Worker(address); // a classic one: from the disk, a module may not start
+    this.worker.onerror = ({ message }) => failed(message);
+    this.worker.onmessage = ({ data }) => {
+      if (data.begun) this.sizes = data.begun;
+      else told(this.heard(data));
+    };
+    this.worker.postMessage({ tokens, alphabet, seconds, about: { corpus: name, line, sample }, seed: 1 });
+  }
+
+  // Of the weights, those of the last report are kept, and of the first, second, fourth, … one.
+  heard({ bytes, ...report }) {
+    const { steps: step, validation: loss, ended } = report;
+    const number = this.reports.push(report) - 1;
+    if (!ended && (number & (number - 1)) === 0) this.snapshots.push({ step, loss, load: async () => bytes });
+    this.bytes = bytes;
+    if (ended) {
+      this.state = "ended";
+      this.worker.terminate();
+    }
+    return report;
+  }
+
+  pauseOrGoOn() {
+    this.state = this.state === "paused" ? "learning" : "paused";
+    this.worker.postMessage({ pause: this.state === "paused" });
+  }
+
+  end() {
+    this.worker.terminate();
+  }
+}

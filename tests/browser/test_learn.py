@@ -1,0 +1,136 @@
+"""The page on which a GPT learns the reader's text, in a real browser: what a visitor sees and does."""
+
+import re
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from helpers.data import BUNDLED_PLAY
+from tools import learn
+
+pytestmark = pytest.mark.slow
+DRAWN = ".explore-play[data-drawn=wholly]"
+SHORTLY = "(select) => select.add(new Option('shortly', 3, true, true))"  # three seconds
+PLAY = BUNDLED_PLAY.read_text(encoding="utf-8")
+WITHOUT = """delete window.WebAssembly;
+const Whole = Blob;
+window.Blob = function (parts, options) {
+  return new Whole(options.type === "text/javascript" ? ["delete self.WebAssembly;\\n", ...parts] : parts, options);
+};"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    learn.write(folder)
+    return folder
+
+
+@pytest.fixture
+def visit(browser, site):
+    """Open the page, or `path`; afterwards, no error was logged and nothing fetched from elsewhere."""
+    contexts, errors = [], []
+
+    def opened(path: Path = site / "learn.html", width: int = 1280, scheme: str = "light", script: str = ""):
+        size = {"width": width, "height": 900}
+        context = browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce", offline=True)
+        contexts.append(context)
+        page = context.new_page()
+        page.add_init_script(script)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.goto(path.as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+def begin(page, text: str | bytes, name: str = "my diary.txt") -> str:
+    """Choose a file with this text and press Start; what is said then."""
+    content = text if isinstance(text, bytes) else text.encode()
+    page.locator("input[type=file]").set_input_files({"name": name, "mimeType": "text/plain", "buffer": content})
+    page.wait_for_function("document.querySelector('.explore-stage [role=status]').textContent !== ''")
+    page.locator("select").evaluate(SHORTLY)
+    page.get_by_role("button", name="Start").first.click()
+    return page.locator("[role=status]").last.inner_text()
+
+
+def serious(page) -> list:
+    violations = Axe().run(page).response["violations"]
+    return [(v["id"], v["nodes"][0]["html"][:160]) for v in violations if v["impact"] in ("serious", "critical")]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_a_text_is_learned_played_with_and_taken_home(visit, screens, tmp_path, width, scheme):
+    page = visit(width=width, scheme=scheme)
+    assert serious(page) == []
+    begin(page, PLAY)
+    page.get_by_role("button", name="Pause").click()
+    page.wait_for_timeout(1500)
+    assert page.inner_text(".explore-counted") == ""
+    page.get_by_role("button", name="Go on").click()
+    page.get_by_text("Time is up").wait_for()
+    first, last = map(float, re.findall(r"\d\.\d\d", page.locator(".explore-curve").get_attribute("aria-label")))
+    assert last < first
+    assert page.locator(".explore-verse b").count() > 0 and page.locator(".explore-learning canvas").count() == 1 + 8
+    page.get_by_role("button", name="Layer 2, head 3").click()
+    assert "Layer 2, head 3" in page.inner_text(".explore-learning > div:last-child h3")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert serious(page) == []
+    page.screenshot(path=screens / f"learn-{width}-{scheme}.png", full_page=True)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Take it home").click()
+    page.get_by_role("button", name="Play with it").click()
+    page.wait_for_selector(DRAWN)
+    assert page.get_by_label("Start a line").input_value() in PLAY
+    assert page.get_by_label("Step of the training").get_attribute("max") in "12"
+    download.value.save_as(tmp_path / "my_gpt.html")
+    home = visit(tmp_path / "my_gpt.html", width, scheme)
+    home.wait_for_selector(DRAWN)
+    assert "until it was good at guessing the next letter of my diary" in home.inner_text("h1 + p")
+    both = [each.locator(".explore-bars").first.inner_text() for each in (page, home)]
+    assert both[0] == both[1] and serious(home) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("too short", "That is 9 letters, and a GPT needs 2,000"),
+        ("a" * 3000, "there is nothing to guess"),
+        (b"PK\0\0" * 999, "isn't plain text"),
+    ],
+    ids=["short", "one letter", "no text"],
+)
+def test_what_can_not_be_learned_is_refused_in_a_sentence(visit, text, says):
+    page = visit()
+    begin(page, text)
+    page.get_by_text(says).wait_for()
+    assert page.locator("canvas").first.is_hidden() and page.get_by_role("button", name="Pause").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "letters"),
+    [("🐄🐎 🌿\n🐑" * 500, 6), ("".join(map(chr, range(0x4E00, 0x4E00 + 900))) * 9, 500)],
+    ids=["emoji", "Chinese"],
+)
+def test_any_alphabet_is_learned_and_of_a_large_one_the_most_frequent_letters(visit, text, letters):
+    page = visit()
+    said = begin(page, text)
+    assert ("learns the 500 most frequent; the others, 44% of the text, are left out" in said) == (letters == 500)
+    page.get_by_text("Time is up").or_(page.get_by_text("It stopped early")).wait_for()
+    page.get_by_role("button", name="Play with it").click()
+    page.wait_for_selector(DRAWN)
+    assert f"each of the {letters} characters" in page.locator("#learn").inner_text()
+
+
+def test_without_webassembly_a_smaller_one_learns(visit):
+    page = visit(script=WITHOUT)
+    begin(page, PLAY)
+    page.get_by_text("Without WebAssembly this browser takes its time, so the GPT is a smaller one").wait_for()
+    page.get_by_text("Time is up").wait_for()
+    first, last = map(float, re.findall(r"\d\.\d\d", page.locator(".explore-curve").get_attribute("aria-label")))
+    assert last < first
