@@ -85,7 +85,7 @@ const ENDS = {
 function describe({ sizes: { parameters, L, H, C, simd } }) {
   const slow = simd ? "This machine takes its time" : "Without WebAssembly this browser takes its time";
   return [
-    `It has ${number(parameters)} numbers to tune, in ${L} layers of ${H} heads. At first they are random.`,
+    `It has ${number(parameters)} numbers to tune, in ${L} layers of ${H} heads. At first they are random. You may look at another tab meanwhile; only a phone must stay awake.`,
     ...(C < 64 ? [`${slow}, so the GPT is a smaller one.`] : []),
   ];
 }

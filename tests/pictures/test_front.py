@@ -23,13 +23,14 @@ def twice(source: str) -> list[str]:
     return [name for name, times in count.items() if times > 1]
 
 
-@pytest.mark.parametrize("name", FRONT_ENDS)
+@pytest.mark.parametrize("name", [*FRONT_ENDS, "learn"])
 def test_a_front_end_is_one_module_without_imports(name):
     source = host.front_end(name)
     assert not re.search(r"^\s*import\b|\bimport\(|https?://(?!www\.w3\.org/2000/svg)", source, re.M)
     assert source.count("export function mount(element, data") == source.count("function takePlace(") == 1
-    page = (host.SOURCES / "play.html").read_text(encoding="utf-8") if name == "play" else ""
+    page = (host.SOURCES / f"{name}.html").read_text(encoding="utf-8") if name in ("play", "learn") else ""
     assert twice(source + page) == []  # the page's own script shares the scope, too
+    assert twice(host.bundle("learn/worker")) == []
 
 
 @pytest.fixture

@@ -26,8 +26,9 @@ export function curve() {
 
   function draw({ reports, seconds, marks }) {
     const losses = reports.flatMap(({ loss, validation }) => [loss ?? validation, validation]);
-    const low = Math.floor(2 * Math.min(...losses) - 0.3) / 2;
-    const high = Math.max(...losses, ...marks.map(({ loss }) => loss)) + 0.15;
+    const all = [...losses, ...marks.map(({ loss }) => loss)];
+    const low = Math.floor(2 * Math.min(...all) - 0.3) / 2;
+    const high = Math.max(...all) + 0.15;
     const x = (time) => LEFT + ((RIGHT - LEFT) * time) / seconds;
     const y = (loss) => BOTTOM - ((BOTTOM - TOP) * (loss - low)) / (high - low);
     const text = (at, content, anchor = "middle") => svg("text", { ...at, "text-anchor": anchor }, content);

@@ -15,7 +15,7 @@ let goOn = null; // ends the pause, if there is one
 let pause = Promise.resolve();
 
 addEventListener("message", ({ data }) => {
-  if (data.tokens) learn(trainerFor(data), data);
+  if (data.tokens) learn(trainerFor(data), data).catch(reportError);
   else if (data.pause && !goOn) {
     pause = new Promise((resolve) => {
       goOn = resolve;
