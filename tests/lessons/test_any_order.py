@@ -57,6 +57,7 @@ def test_each_cell_can_be_run_twice_and_one_can_go_back(path, kernel):
 
 # Two other values of each parameter that a notebook offers. (Of `run_dir`: test_notebooks.py.)
 OTHERS = {
+    "beginnings": (4, 16),
     "corpus_path": (str(BUNDLED_PLAY), "own.txt"),
     "device": ("cpu",),
     "gpt2_folder": (),
