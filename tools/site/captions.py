@@ -194,11 +194,11 @@ CAPTIONS = {
     ),
     "reward": (
         "Learning from a judge",
-        "Each row is one network that learns for eight rounds from the best of its own tries. `held_by` and `strength`: "
-        "the text or the old network that hold it back, and how much; no choice: any try is read; pairs: its judge looks "
-        "up pairs of words; reading: how many times the best are read. After each round: the share of words and of "
-        "`pairs` found in the book, how many `different` words, what is found in the best of eight (`chosen`), and the "
-        "`loss` on Shakespeare.",
+        "Each row is one network that learns for eight rounds from the best of its own tries. `held_by` and "
+        "`strength`: the text or the old network that hold it back, and how much; no choice: any try is read; pairs: "
+        "its judge looks up pairs of words; reading: how many times the best are read. After each round: the share of "
+        "words and of `pairs` found in the book, how many `different` words, what is found in the best of eight "
+        "(`chosen`), and the `loss` on Shakespeare.",
         "reward",
     ),
     "museum": (
