@@ -2,7 +2,7 @@
 import { decimal, frame, html, percent, slider, svg } from "./kit.js";
 
 const [WIDE, HIGH] = [560, 300];
-const EDGE = { left: 52, right: 24, top: 24, bottom: 40 };
+const EDGE = { left: 52, right: 24, top: 36, bottom: 48 };
 
 // The least and the largest number, and a tenth of their distance beside them.
 export function around(numbers) {
@@ -31,7 +31,7 @@ export function mount(element, data) {
     { viewBox: `0 0 ${WIDE} ${HIGH}`, "aria-hidden": "true" },
     svg("path", { class: "explore-axes", d: `M${EDGE.left} ${EDGE.top}V${HIGH - EDGE.bottom}H${WIDE - EDGE.right}` }),
     label("words found in the book →", { x: WIDE - EDGE.right, y: HIGH - 8, "text-anchor": "end" }),
-    label("↑ loss on Shakespeare", { x: 8, y: 14 }),
+    label("↑ loss on Shakespeare", { x: 8, y: 20 }),
     ...ticks(trails[0], x, y),
     ...drawn,
   );

@@ -30,7 +30,7 @@ export function learning(state) {
   // The line as the chosen snapshot sees it, and how it goes on; a snapshot is loaded when it is first asked for.
   async function learn() {
     const snapshot = stations[slider.value];
-    state.step = slider.value === slider.max ? null : snapshot.step;
+    state.snapshot = slider.value === slider.max ? null : snapshot.step;
     const now = [slider.value, state.chosen, state.typed, state.tokens].join();
     if (now === asked) return; // it stands there already
     asked = now;

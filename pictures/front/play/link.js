@@ -13,9 +13,9 @@ export function wanted(search, { n_layer, n_head }) {
   };
 }
 
-export function addressOf({ model, tokens, typed, chosen: [l, k], step, fault }, page) {
+export function addressOf({ model, tokens, typed, chosen: [l, k], snapshot, fault }, page) {
   const query = new URLSearchParams({ text: model.decode(tokens.slice(0, typed)), head: `${l + 1}.${k + 1}` });
-  if (step !== null) query.set("step", step);
+  if (snapshot !== null) query.set("step", snapshot);
   if (fault !== null) query.set("fault", fault);
   return `${page}?${query}`;
 }

@@ -14,7 +14,7 @@ export function ruler(state) {
     onpointermove: (event) => event.target.dataset.at && state.point(+event.target.dataset.at),
     onclick: (event) => event.target.dataset.at && state.hold(+event.target.dataset.at),
   });
-  const node = html("div", { class: "explore-strip" }, letters, buttons(state));
+  const node = html("div", { class: "explore-strip" }, letters, writes(state));
   return { node, render: () => showLetters(state, letters) };
 }
 
@@ -41,7 +41,7 @@ export function hint({ config: { n_layer: L, n_head: H } }) {
   return { node, render: () => {} };
 }
 
-function buttons(state) {
+function writes(state) {
   const again = html("button", { onclick: () => state.writeOrPause() }, "Let it write");
   state.subscribe("offer", (text) => {
     again.textContent = text;
