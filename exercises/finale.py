@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import torch
 from torch import nn
 
-from exercises import yours
+from exercises import twin, yours
 from exercises.judge import raised
 from exercises.limits import TooLongError, at_most
 from helpers import checkpoint, files, presets
@@ -135,7 +135,8 @@ def _learn(
         f"your GPT: {training.parameters:,} parameters, {training.seconds:.0f} s, "
         f"validation loss {training.loss:.3f}\n{training.sample}"
     )
-    files.write(path.with_suffix(".html"), page(training, path))
+    inside = twin.inside(model, tokenizer, SIZES, training.loss, training.step)
+    files.write(path.with_suffix(".html"), page(training, path, inside))
     print(f"\na page to show: {yours.called(path).replace('.py', '.html')}")
     return training
 
@@ -220,6 +221,7 @@ on a processor; its loss on text that it never saw is {loss} nats per letter.</p
 <pre>{sample}</pre>
 <h2>It learned</h2>
 <img src="data:image/png;base64,{curve}" alt="The loss of my GPT over {steps} steps.">
+{inside}
 <h2>I wrote</h2>
 <ol>
 {solved}
@@ -229,8 +231,8 @@ on a processor; its loss on text that it never saw is {loss} nats per letter.</p
 """
 
 
-def page(training: Training, path: Path) -> str:
-    """Steps solved, the curve, what it writes and how large it is, as one HTML file."""
+def page(training: Training, path: Path, inside: str) -> str:
+    """Steps solved, the curve, what it writes, how large it is and what is `inside`, as one HTML file."""
     training.draw("mine", "the lesson's")
     picture = io.BytesIO()
     plt.gcf().savefig(picture, format="png", dpi=120, bbox_inches="tight")
@@ -245,6 +247,7 @@ def page(training: Training, path: Path) -> str:
         sample=html.escape(training.sample),
         curve=base64.b64encode(picture.getvalue()).decode(),
         steps=f"{training.step:,}",
+        inside=inside,
         solved="\n".join(f"<li>{html.escape(title)}</li>" for title in titles),
         source=html.escape(path.read_text(encoding="utf-8")),
     )
