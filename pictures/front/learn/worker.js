@@ -6,7 +6,8 @@ const ASLEEP = 1; // in a longer piece the phone was asleep, and the time doesn'
 const REPORT = 2; // seconds from one report to the next
 const PIECES = 64; // of the validation text in a report, …
 const ALL_PIECES = 1000; // … and at the end
-const TRIES = 5; // the first ones are slow, until they are compiled
+const TRIES = 4; // steps: the first ones are slow, until they are compiled, …
+const HOPELESS = 0.6; // … but not that slow
 const SLOW = 0.15; // seconds a step: a minute of slower ones would be too few
 const SMALLER = [{}, { C: 32 }, { C: 32, T: 32, B: 8 }, { C: 16, H: 2, T: 32, B: 8 }];
 const TOO_MUCH = 0.1; // nats: where the validation loss is so far above its lowest, the text is being learned by heart
@@ -30,16 +31,19 @@ const now = () => performance.now() / 1000;
 
 // The largest trainer whose steps this machine makes in time.
 function trainerFor({ tokens, alphabet, seed, simd }) {
-  for (const sizes of SMALLER) {
-    const begin = () => new Trainer(tokens, alphabet, { ...SIZES, ...sizes, seed, simd });
-    const trial = begin();
-    const times = Array.from({ length: TRIES }, () => {
-      const start = now();
-      trial.step(0);
-      return now() - start;
-    });
-    if (Math.min(...times) < SLOW || sizes === SMALLER.at(-1)) return begin();
+  const begin = (sizes) => new Trainer(tokens, alphabet, { ...SIZES, ...sizes, seed, simd });
+  return begin(SMALLER.slice(0, -1).find((sizes) => isQuick(begin(sizes))) ?? SMALLER.at(-1));
+}
+
+function isQuick(trial) {
+  let took = 0;
+  for (let i = 0; i < TRIES && took < HOPELESS; i++) {
+    const start = now();
+    trial.step(0);
+    took = now() - start;
+    if (took < SLOW) return true;
   }
+  return false;
 }
 
 // Trains for so many `seconds`, pauses not counted, or until it learns by heart, and ends with the weights that were best on
