@@ -13,6 +13,8 @@ pytestmark = pytest.mark.slow
 DRAWN = ".explore-play[data-drawn=wholly]"
 SHORTLY = "(select) => select.add(new Option('shortly', 3, true, true))"  # three seconds
 PLAY = BUNDLED_PLAY.read_text(encoding="utf-8")
+WORD = re.compile(r"(?:[^\W\d_]|['’])+")
+WORDS = set(WORD.findall(PLAY.lower()))
 WITHOUT = """delete window.WebAssembly;
 const Whole = Blob;
 window.Blob = function (parts, options) {
@@ -76,7 +78,10 @@ def test_a_text_is_learned_played_with_and_taken_home(visit, screens, tmp_path, 
     page.get_by_text("Time is up").wait_for()
     first, last = map(float, re.findall(r"\d\.\d\d", page.locator(".explore-curve").get_attribute("aria-label")))
     assert last < first
-    assert page.locator(".explore-verse b").count() > 0 and page.locator(".explore-learning canvas").count() == 1 + 8
+    written, standing_out = page.inner_text(".explore-verse"), page.locator(".explore-verse b").all_inner_texts()
+    assert standing_out == [word for word in WORD.findall(written) if word.lower() in WORDS]
+    assert f"{len(standing_out)} of {len(WORD.findall(written))} word" in page.inner_text(".explore-learning")
+    assert page.locator(".explore-learning canvas").count() == 1 + 8
     page.get_by_role("button", name="Layer 2, head 3").click()
     assert "Layer 2, head 3" in page.inner_text(".explore-learning > div:last-child h3")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
