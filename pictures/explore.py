@@ -186,26 +186,25 @@ def tokens(text: str, merges: Sequence[Pair], stops: Sequence[int] = (0, 10, 30,
     show("tokens", data | {"place": list(stops).index(100)}, f"{text!r}, cut into tokens: {cuts}.")
 
 
-def rewards(trails: Sequence[tuple[float, Sequence[float], Sequence[float], str]]) -> None:
-    """Turn up a penalty, and see where rounds of learning from a judge lead: words found against the loss.
+def rewards(trails: Sequence[tuple[str, Sequence[float], Sequence[float], str]]) -> None:
+    """Choose a brake, and see where rounds of learning from a judge lead: words found against the loss.
 
-    `trails` are tuples (strength, found, losses, wrote): the shares of words found and the losses, each before the
-    first round and after every one, and what is written after the last.
+    `trails` are tuples (name, found, losses, wrote): what holds the network, the shares of words found and the losses,
+    each before the first round and after every one, and what is written after the last.
     """
-    _, ax = plotting.figure(6, 3.4)
+    _, ax = plotting.figure(6.5, 3.6)
     phrases = []
-    for (strength, found, losses, _), color in plotting.colored(trails):
-        ax.plot(found, losses, "o-", color=color, label=f"{strength:g}")
+    for (name, found, losses, _), color in plotting.colored(trails):
+        ax.plot(found, losses, "o-", color=color, label=name, markersize=4)
         phrases.append(
-            f"{strength:g}: words found from {found[0]:.0%} to {found[-1]:.0%}, loss from {losses[0]:.2f} to "
-            f"{losses[-1]:.2f}"
+            f"{name}: words found from {found[0]:.0%} to {found[-1]:.0%}, loss from {losses[0]:.2f} to {losses[-1]:.2f}"
         )
     ax.xaxis.set_major_formatter(PercentFormatter(1, 0))
     ax.set(xlabel="words found in the book", ylabel="loss on Shakespeare")
-    ax.legend(title="penalty", frameon=False)
-    names = ("strength", "found", "losses", "wrote")
-    data = {"trails": [dict(zip(names, (s, [*f], [*x], w), strict=True)) for s, f, x, w in trails]}
-    show("rewards", data, f"Words found against the loss, round by round, by penalty. {'; '.join(phrases)}.")
+    ax.legend(title="held by", frameon=False)
+    names = ("name", "found", "losses", "wrote")
+    data = {"trails": [dict(zip(names, (name, [*f], [*x], w), strict=True)) for name, f, x, w in trails]}
+    show("rewards", data, f"Words found against the loss, round by round. Held by {'; by '.join(phrases)}.")
 
 
 def filters(logits: Float[Tensor, "T V"], line: str, characters: Sequence[str], place: int = -1) -> None:

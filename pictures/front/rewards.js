@@ -1,4 +1,4 @@
-// Reward: what a GPT gains with its judge, and what it loses of its text, round by round, under a penalty that is chosen.
+// Reward: what a GPT gains with its judge, and what it loses of its text, round by round, under a brake that is chosen.
 import { decimal, frame, html, percent, slider, svg } from "./kit.js";
 
 const [WIDE, HIGH] = [560, 300];
@@ -11,7 +11,7 @@ export function around(numbers) {
   return [least - room, most + room];
 }
 
-// data: trails, each with strength, found (R) and losses (R), before the first round and after each, and wrote: a text
+// data: trails, each with name, found (R) and losses (R), before the first round and after each, and wrote: a text
 export function mount(element, data) {
   const { trails } = data;
   const x = scale(around(trails.flatMap(({ found }) => found)), EDGE.left, WIDE - EDGE.right);
@@ -41,20 +41,20 @@ export function mount(element, data) {
     max: trails.length - 1,
     step: 1,
     value: 0,
-    write: (i) => String(trails[i].strength),
+    write: (i) => trails[i].name,
     set: show,
   };
   const { say, remove } = frame(
     element,
-    { name: "rewards", css: CSS, invitation: "Turn up the penalty: where do four rounds lead now?" },
-    html("div", { class: "explore-tools" }, slider("penalty", along)[0]),
+    { name: "rewards", css: CSS, invitation: "Choose what holds it back: where do the rounds lead now?" },
+    html("div", { class: "explore-tools" }, slider("held by", along)[0]),
     plane,
     html("div", { class: "explore-caption" }, "after the last round it goes on like this:"),
     wrote,
   );
 
   function show(i) {
-    const { strength, found, losses } = trails[i];
+    const { name, found, losses } = trails[i];
     drawn.forEach((trail, k) => {
       trail.setAttribute("class", k === i ? "explore-lit" : "");
     });
@@ -62,7 +62,7 @@ export function mount(element, data) {
     wrote.textContent = trails[i].wrote;
     const from = `words found from ${percent(found[0])} to *${percent(found.at(-1))}*`;
     const to = `the loss from ${decimal(losses[0])} to *${decimal(losses.at(-1))}*`;
-    say(`${strength ? `A penalty of ${strength}` : "No penalty"}: ${from}, ${to}.`);
+    say(`Held by ${name}: ${from}, ${to}.`);
   }
   show(0);
   return remove;
@@ -73,7 +73,7 @@ const scale =
   (value) =>
     start + ((value - from) / (to - from)) * (end - start);
 
-// Where the network began, and where it ends up without a penalty, in numbers on both axes.
+// Where the network began, and where the first trail ends, in numbers on both axes.
 function ticks({ found, losses }, x, y) {
   const ends = (numbers) => [numbers[0], numbers.at(-1)];
   return [

@@ -70,8 +70,8 @@ networks["two heads"][1][:3].scatter_add_(2, given[:3, :, None], torch.ones(3, 2
 explore.questions(people, cards, things, networks)""",
     "ring": """explore.ring(["Ann", "Bob", "Cleo", "Dora", "Eve", "Fay"],
              ["ring", "rose", "lute", "mask", "torch", "letter"], asker=1)""",
-    "rewards": """explore.rewards([(0, [0.52, 0.7, 0.79], [1.91, 2.2, 2.61], "any, any"),
-                                 (1, [0.52, 0.6, 0.66], [1.91, 1.93, 1.95], "any make")])""",
+    "rewards": """explore.rewards([("nothing", [0.52, 0.7, 0.79], [1.91, 2.2, 2.61], "any, any"),
+                                 ("a penalty of 1", [0.52, 0.6, 0.66], [1.91, 1.93, 1.95], "any make")])""",
     "tokens": f"explore.tokens('to the moor', {MERGES}, stops=(0, 5, 20, 100))",
     "temperature": """explore.temperature("values", torch.tensor([0.8, 0.6]),
                     torch.tensor([[-1.0, -1.4], [1.3, 2.3], [2.4, 0.2]]), ["bread", "apple", "honey"])""",
@@ -774,10 +774,10 @@ def test_a_text_is_cut_as_by_the_tokenizer(page, pages):
             assert line.inner_text().endswith(": " + " | ".join(piece.replace(" ", "·") for piece in cut))
 
 
-def test_a_higher_penalty_shows_where_its_rounds_lead_and_what_is_written_then(page, pages):
+def test_another_brake_shows_where_its_rounds_lead_and_what_is_written_then(page, pages):
     page.goto(pages["rewards"])
     line, dial = page.locator(LINE.format("rewards")), page.get_by_role("slider")
-    assert line.inner_text() == "No penalty: words found from 52% to 79%, the loss from 1.91 to 2.61."
+    assert line.inner_text() == "Held by nothing: words found from 52% to 79%, the loss from 1.91 to 2.61."
     dial.press("End")
-    assert line.inner_text() == "A penalty of 1: words found from 52% to 66%, the loss from 1.91 to 1.95."
+    assert line.inner_text() == "Held by a penalty of 1: words found from 52% to 66%, the loss from 1.91 to 1.95."
     assert page.get_by_text("any make").is_visible()

@@ -75,7 +75,7 @@ CALLS = {
     "clock": lambda: explore.clock(torch.tensor([1.0, 0.5, -0.4, 2.0]), torch.tensor([0.6, 1.5, 0.8, -1.0])),
     "lines": lambda: explore.lines([("a word", "abc", "cba", SHARES)], LINED),
     "verdict": lambda: explore.verdict(DAMAGES),
-    "rewards": lambda: explore.rewards([(0.1, [0.5, 0.75], [1.9, 2.6], "any, any")]),
+    "rewards": lambda: explore.rewards([("Shakespeare", [0.5, 0.75], [1.9, 2.6], "any, any")]),
     "tokens": lambda: explore.tokens("the other", [("t", "h"), ("th", "e"), (" ", "o")], stops=(0, 1, 3, 100)),
 }
 
@@ -112,7 +112,7 @@ SAYS = {  # in words, what each picture shows
         "2 parts left out, after 1,200 steps, each with its 95 % interval",
         "from −0.05 to 0.05: no positions +0.23, worse; one head +0.01, no difference.",
     ],
-    "rewards": ["by penalty. 0.1: words found from 50% to 75%, loss from 1.90 to 2.60."],
+    "rewards": ["round by round. Held by Shakespeare: words found from 50% to 75%, loss from 1.90 to 2.60."],
     "tokens": ["'the other', cut into tokens: by 10 merges the |  o | the | r;"],
 }
 
