@@ -19,11 +19,13 @@ from pictures import plotting
 from pictures.marks import (
     BAND,
     FOLLOWED,
+    GREENEST,
     KNOWN,
     LARGE,
     LIT,
     MISSING,
     NARROW,
+    OF_A_MASK,
     WIDTH,
     Box,
     Cells,
@@ -253,9 +255,7 @@ class _Wide(Sketch):
         }
         if name in ("weights", "mask"):
             style |= {"cmap": plotting.SHARE, "allowed": self.contents.get("mask")}
-            # Weights of 0.6 and more are fully green; what a mask allows is pale: it doesn't say
-            # how much.
-            style["limits"] = (0, 0.6) if name == "weights" else (0, 6)
+            style["limits"] = (0, GREENEST if name == "weights" else OF_A_MASK)
         if name == "weights":
             style["kept"] = self.kept
         self.marks.append(Cells(tone, style))

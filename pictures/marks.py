@@ -26,6 +26,8 @@ KNOWN = Tone("#444444", "#808080", 1.2, 0.5, "normal", "known")
 MISSING = Tone("#707070", "#B8B8B8", 1.2, 0.0, "normal", "missing")
 FOLLOWED = Tone("black", "black", 2.2, 1.0, "bold", "followed")
 BAND = "#FBE9B7"  # behind the row that is followed
+GREENEST = 0.6  # the weight from which on a cell is fully green
+OF_A_MASK = 6  # the same for what a mask allows, 1: it is pale, for it doesn't say how much
 Box = tuple[float, float, float, float]  # left, top, width, height
 Point = tuple[float, float]
 
@@ -79,8 +81,8 @@ class Canvas:
     ) -> None:
         """A table, its name above and its shape below at share `at`; with a mask, of weights."""
         left, top, width, height = box
-        if mask is not None:  # weights of 0.6 and more are fully green
-            style |= {"cmap": plotting.SHARE, "allowed": mask, "limits": (0, 0.6)}
+        if mask is not None:
+            style |= {"cmap": plotting.SHARE, "allowed": mask, "limits": (0, GREENEST)}
         self.frame(box, 2, fill="white")
         plotting.table(self.ax, table, box, fontsize=SMALL, **style)
         self.frame(box, 6, line=KNOWN.line, width=KNOWN.width)

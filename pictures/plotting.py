@@ -28,6 +28,7 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 SIGNED = LinearSegmentedColormap.from_list("signed", [COLORS[1], "white", COLORS[0]])  # around zero
 SHARE = LinearSegmentedColormap.from_list("share", ["white", COLORS[2]])  # from zero up
 NOTHING = "#E4E4E4"  # an exact zero
+MOST = 6  # rows and columns of a table whose numbers are written
 STYLE: dict[str, Any] = {
     "figure.dpi": 100,
     "figure.facecolor": "white",
@@ -181,7 +182,7 @@ def table(
     kept: Tensor | None = None,
     strength: float = 1.0,
     numbers: bool = True,
-    most: int = 6,
+    most: int = MOST,
     color: str = "black",
     fontsize: float = 9.0,
 ) -> None:

@@ -19,6 +19,7 @@ from pictures.machine import SHAPES
 from pictures.marks import (
     BAND,
     FOLLOWED,
+    GREENEST,
     KNOWN,
     LARGE,
     NARROW,
@@ -229,7 +230,7 @@ class _Sheets(Sketch):
     def cells(self, name: str, table: Tensor, box: Box, tone: Tone = KNOWN) -> None:
         whole = self.contents[name]
         reach = 1.5 * whole.abs().max().clamp(min=1e-9).item()
-        style: dict[str, Any] = {"cmap": plotting.SHARE, "limits": (0, 0.6)}
+        style: dict[str, Any] = {"cmap": plotting.SHARE, "limits": (0, GREENEST)}
         if not name.startswith("weights"):
             style = {"limits": (-reach, reach)}
         style |= {"matrix": table, "box": box, "strength": tone.strength, "color": tone.ink}

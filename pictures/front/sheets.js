@@ -1,9 +1,10 @@
 // The machine with a sheet for each head: point at a word, and see where each head looks and what they add up to.
 import { arrow, decimal, frame, listed, named, svg } from "./kit.js";
-import { cells, drawn, fitted, LETTERS, MARKS, pointIn, reach, writing } from "./machine/drawing.js";
+import { cells, drawn, fitted, LETTERS, MARKS, MOST, pointIn, reach, writing } from "./machine/drawing.js";
 
 const OF_A_WORD = ["x", "query", "weights", "context", "contribution", "added", "output"]; // tables with a row for each
-const LOUD = 0.2; // the least weight that is written
+// As pictures/sheets.py has them: a test compares.
+const LOUD = 0.2;
 const ALIKE = 0.005;
 
 const kindOf = (name) => name.split(" ")[0];
@@ -50,7 +51,12 @@ function following({ boxes, single, lines, lane, width, tones }, { tables, rows,
   function rowOf(name, t) {
     const [table, box] = [tables[name], placeOf(name, t)];
     const share = kindOf(name) === "weights";
-    const style = { strength: 1, tone: "followed", far: reach(name, table), most: share || tones[name].most ? 0 : 6 };
+    const style = {
+      strength: 1,
+      tone: "followed",
+      far: reach(name, table),
+      most: share || tones[name].most ? 0 : MOST,
+    };
     const [left, top, wide, tall] = box;
     const loud = (share ? table[t] : []).map((weight, s) => {
       const at = [left + ((s + 0.5) * wide) / rows.length, top + tall / 2];

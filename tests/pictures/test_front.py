@@ -1,6 +1,7 @@
 """The JavaScript of front/: its files are joined into one scope."""
 
 import base64
+import json
 import re
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from pictures import host
+from pictures import host, machine, marks, plotting, sheets
 
 FRONT_ENDS = sorted(path.stem for path in host.SOURCES.glob("*.js") if "export function mount(" in path.read_text())
 NAMED = r"^(?:export )?(?:async )?(?:function|class|const|let) (?:\{([^}]*)\}|\[([^\]]*)\]|(\w+))"
@@ -79,6 +80,19 @@ def test_what_is_imported_is_exported_there_and_keeps_its_name():
                     path,
                     name,
                 )
+
+
+@pytest.mark.parametrize("file, constants", [
+    ("machine/drawing.js", {"GREENEST": marks.GREENEST, "OF_A_MASK": marks.OF_A_MASK, "MOST": plotting.MOST}),
+    ("machine/walking.js", {"IN_A_ROW": [*machine.LINES]}),
+    ("sheets.js", {"LOUD": sheets.LOUD, "ALIKE": sheets.ALIKE}),
+])  # fmt: skip
+def test_a_drawing_is_drawn_again_by_the_constants_it_was_painted_by(file, constants):
+    """They aren't among a figure's data, which notebooks store."""
+    source = (host.SOURCES / file).read_text(encoding="utf-8")
+    for name, value in constants.items():
+        (held,) = re.findall(rf"^(?:export )?const {name} = ([^;]+);", source, re.M)
+        assert json.loads(held) == value
 
 
 def test_the_page_is_written_without_pytorch(tmp_path):

@@ -2,6 +2,10 @@
 import { decimal, svg } from "../kit.js";
 
 export const LETTERS = { 700: [9.4, 10.8], 350: [10.4, 11.6] }; // small and large, in units, by the drawing's width
+// As pictures/marks.py and plotting.py have them: a test compares.
+const GREENEST = 0.6;
+const OF_A_MASK = 6;
+export const MOST = 6;
 const EM = 0.58; // how wide a digit is
 const STRONG = 0.58; // on a colour as opaque as that, black is read best, in the dark too
 const ANCHORS = { left: "start", center: "middle", right: "end" };
@@ -45,14 +49,14 @@ function numerals(table, width, height, size, most) {
 
 // As far as colours go in a table.
 export function reach(name, table) {
-  if (name === "mask") return 6;
-  return name.startsWith("weights") ? 0.6 : 1.5 * Math.max(...table.flat().map(Math.abs), 1e-9);
+  if (name === "mask") return OF_A_MASK;
+  return name.startsWith("weights") ? GREENEST : 1.5 * Math.max(...table.flat().map(Math.abs), 1e-9);
 }
 
 // A table's cells: blue above zero, red below; weights and masks green; what is forbidden is hatched. Numbers are
 // written in tables of up to `most` rows and columns.
 export function cells(name, table, [left, top, wide, tall], style, size) {
-  const { strength, tone, allowed, kept, most = 6, far = reach(name, table) } = style;
+  const { strength, tone, allowed, kept, most = MOST, far = reach(name, table) } = style;
   const [width, height] = [wide / table[0].length, tall / table.length];
   const share = name.startsWith("weights") || name === "mask";
   const numbers = name === "mask" ? null : numerals(table, width, height, size[0], most);
