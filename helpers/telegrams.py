@@ -125,26 +125,27 @@ def print_scene(scene: Int64[Tensor, "6 3"]) -> None:
     print("\n".join(sentences(scene)))
 
 
-def questions(
-    question: str, scene: Int64[Tensor, "n 6 3"], generator: torch.Generator
-) -> tuple[Int64[Tensor, "n 1"], Int64[Tensor, "n answers"]]:
-    """Who asks in each scene, and the right answer, or two for "both".
+def draw_askers(question: str, scene: Int64[Tensor, "n 6 3"], generator: torch.Generator) -> Int64[Tensor, "n 1"]:
+    """Who asks in each scene: somebody who has a card.
 
-    Whoever asks has a card. Where heroes are asked for, the hero of the asker has one too, and so
-    has the fan, whose hero is the asker. ConfigError for a question not in QUESTIONS.
+    Where heroes are asked for, the hero of the asker has one too, and so has the fan, whose hero is the asker.
+    ConfigError for a question not in QUESTIONS.
     """
     if question not in QUESTIONS:
         raise ConfigError(f"question must be one of {', '.join(QUESTIONS)}, not {question!r}")
-    giver, thing, receiver = scene.unbind(dim=2)
-    makers = torch.tensor([NAMES.index(MAKER[word]) for word in THINGS])
-
-    has_card = torch.zeros(len(scene), len(NAMES), dtype=torch.bool).scatter(1, giver, True)
+    has_card = torch.zeros(len(scene), len(NAMES), dtype=torch.bool).scatter(1, scene[:, :, 0], True)
     may_ask = has_card
     if question in ("hero", "maker"):
         fans = HEROES.argsort()
         may_ask = may_ask & has_card[:, HEROES] & has_card[:, fans]
-    askers = may_ask.float().multinomial(1, generator=generator)
+    return may_ask.float().multinomial(1, generator=generator)
 
+
+def right_answers(
+    question: str, scene: Int64[Tensor, "n 6 3"], askers: Int64[Tensor, "n 1"]
+) -> Int64[Tensor, "n answers"]:
+    """The right answer to the asker of each scene, or two for "both"."""
+    giver, thing, receiver = scene.unbind(dim=2)
     asked_about = askers
     if question in ("hero", "maker"):
         asked_about = HEROES[askers]
@@ -153,12 +154,13 @@ def questions(
     given = thing.gather(1, _card(giver, asked_about))
     got = thing.gather(1, _card(receiver, askers))
     if question == "maker":
-        return askers, makers[given - len(NAMES)]
+        makers = torch.tensor([NAMES.index(MAKER[word]) for word in THINGS])
+        return makers[given - len(NAMES)]
     if question == "both":
-        return askers, torch.cat([given, got], dim=1)
+        return torch.cat([given, got], dim=1)
     if question == "brew":  # things have numbers, 0 to 7: the sum, beginning again after 7
-        return askers, len(NAMES) + (given + got) % len(THINGS)
-    return askers, given
+        return len(NAMES) + (given + got) % len(THINGS)
+    return given
 
 
 def _card(box: Int64[Tensor, "n 6"], names: Int64[Tensor, "n k"]) -> Int64[Tensor, "n k"]:
@@ -170,8 +172,9 @@ def _card(box: Int64[Tensor, "n 6"], names: Int64[Tensor, "n k"]) -> Int64[Tenso
 def look_up(question: str, n: int, generator: torch.Generator) -> Examples:
     """The asker's word (n, 32), and the cards (n, 6, 96), their three boxes side by side."""
     scene = repeated_givers(n, generator) if question == "last" else scenes(n, generator)
-    askers, answers = questions(question, scene, generator)
-    return (embed(askers[:, 0]), embed(scene).flatten(start_dim=2)), answers
+    askers = draw_askers(question, scene, generator)
+    inputs = (embed(askers[:, 0]), embed(scene).flatten(start_dim=2))
+    return inputs, right_answers(question, scene, askers)
 
 
 def few(size: int, seed: int) -> Callable[[str, int, torch.Generator], Examples]:

@@ -9,10 +9,11 @@ from helpers.telegrams import (
     HERO,
     WORDS,
     accuracy,
+    draw_askers,
     fit,
     look_up,
     nearest_words,
-    questions,
+    right_answers,
     scenes,
 )
 
@@ -71,7 +72,8 @@ def test_three_people_give_twice_and_only_the_place_says_which_was_last(seeded):
 @pytest.mark.parametrize("question", ["give", "hero", "maker"])
 def test_answers_are_what_the_cards_say(question, seeded):
     scene = scenes(50, seeded)
-    askers, answers = questions(question, scene, seeded)
+    askers = draw_askers(question, scene, seeded)
+    answers = right_answers(question, scene, askers)
     for cards, names, things in zip(scene.tolist(), askers.tolist(), answers.tolist(), strict=True):
         gives = {WORDS[giver]: WORDS[thing] for giver, thing, _ in cards}
         found = [gives[name if question == "give" else HERO[name]] for name in words(names)]
@@ -83,7 +85,8 @@ def test_answers_are_what_the_cards_say(question, seeded):
 def test_answers_that_need_two_cards_are_what_they_say(seeded):
     scene = scenes(50, seeded)
     for question in ("both", "next", "brew"):
-        askers, answers = questions(question, scene, seeded)
+        askers = draw_askers(question, scene, seeded)
+        answers = right_answers(question, scene, askers)
         for cards, [name], things in zip(scene.tolist(), askers.tolist(), answers.tolist(), strict=True):
             gives = {giver: thing for giver, thing, _ in cards}
             [friend] = [receiver for giver, _, receiver in cards if giver == name]
@@ -95,7 +98,8 @@ def test_answers_that_need_two_cards_are_what_they_say(seeded):
 
 def test_the_last_card_of_a_giver_counts(seeded):
     scene = telegrams.repeated_givers(50, seeded)
-    askers, answers = questions("last", scene, seeded)
+    askers = draw_askers("last", scene, seeded)
+    answers = right_answers("last", scene, askers)
     for cards, [name], [thing] in zip(scene.tolist(), askers.tolist(), answers.tolist(), strict=True):
         assert {giver: thing for giver, thing, _ in cards}[name] == thing  # later cards overwrite earlier ones
 
