@@ -86,7 +86,7 @@ def show(name: str, data: dict[str, Any], alt: str, weights: bytes = b"") -> Non
         source = front_end(name) + "export default { initialize: inLab };\n"
         Explorer(_esm=source, place=place, data=data, weights=weights)
         picture = _picture(base64.b64encode(output["image/png"]).decode(), **metadata["image/png"])
-        output["text/html"] = f'<div data-explore="{place}">{picture}</div>'
+        output["text/html"] = f'<div data-mount="{place}">{picture}</div>'
     plotting.display(output, metadata=metadata, raw=True)
 
 

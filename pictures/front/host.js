@@ -28,7 +28,7 @@ function inLab({ model: shared }) {
   const bytes = new Uint8Array(weights.buffer, weights.byteOffset, weights.byteLength);
   const data = { ...shared.get("data"), model: bytes };
   const look = () => {
-    for (const place of document.querySelectorAll(`[data-explore="${shared.get("place")}"]`)) {
+    for (const place of document.querySelectorAll(`[data-mount="${shared.get("place")}"]`)) {
       if (taken.has(place)) continue;
       // Keys and presses here are not the notebook's: "b" would add a cell to it, and a press move the focus.
       for (const type of ["keydown", "mousedown"]) place.addEventListener(type, (event) => event.stopPropagation());

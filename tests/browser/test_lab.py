@@ -20,7 +20,7 @@ OUTPUTS = f"{CELLS}.flatMap((cell) => cell.model.sharedModel.toJSON().outputs ??
 # Every output that is a picture; where a live kernel made it an explorer's, it says so, and the
 # explorer stands there.
 PICTURES = f"{OUTPUTS}.filter(({{ data }}) => data?.['image/png'])"
-PLACES = f"{PICTURES}.filter(({{ data }}) => `${{data['text/html'] ?? ''}}`.includes('data-explore'))"
+PLACES = f"{PICTURES}.filter(({{ data }}) => `${{data['text/html'] ?? ''}}`.includes('data-mount'))"
 IMAGES = f"[...{SHOWN}.node.querySelectorAll('img')]"
 EXPLORERS = ":is(.explore, .explore-play)"
 INSIDE = f"image.closest('.jp-OutputArea') && !image.closest('{EXPLORERS}')"  # the machine has its picture inside
@@ -109,7 +109,7 @@ def test_a_lesson_runs_whole_after_a_restart(lab, page, screens, name):
     sources = page.evaluate(f"{CELLS}.map((c) => c.model.sharedModel.getSource())")
     assert pictures >= 2 and places == len(re.findall(r"^explore\.\w+\(", "\n".join(sources), re.M))
     page.wait_for_function(f"{PAINTED}.length === {pictures - places}")
-    page.wait_for_function(f"{SHOWN}.node.querySelectorAll('[data-explore] > {EXPLORERS}').length === {places}")
+    page.wait_for_function(f"{SHOWN}.node.querySelectorAll('[data-mount] > {EXPLORERS}').length === {places}")
     assert page.evaluate(f"{IMAGES}.filter((image) => !image.naturalWidth).length") == 0
     told = page.evaluate(f"{PICTURES}.map(({{ metadata }}) => metadata['image/png'].alt)")
     assert all(text in told for text in page.evaluate(f"{PAINTED}.map((image) => image.alt || '(no text)')"))

@@ -156,7 +156,7 @@ def test_in_jupyterlab_each_explorer_knows_its_place_and_the_picture_is_what_is_
     for (bundle, metadata), traits in zip(shown, made, strict=True):
         there = bundle["text/html"]  # and no view, which would outlive its model
         assert set(bundle) == {"image/png", "text/plain", "text/html"} and "<script" not in there
-        assert f'data-explore="{traits["place"]}"' in there
+        assert f'data-mount="{traits["place"]}"' in there
         assert f'alt="{html.escape(bundle["text/plain"])}"' in there
         assert base64.b64encode(bundle["image/png"]).decode() in there
         assert traits["data"] == metadata["explore"]["data"]
