@@ -9,6 +9,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from helpers import ROOT
+from helpers.counted import CountedConfig, CountedGPT
 from helpers.data import BUNDLED, TINY, Corpus, PreparedCorpus
 from helpers.errors import ConfigError
 from helpers.gpt import GPT, GPTConfig
@@ -34,13 +35,13 @@ class Preset:
 
     def model_config(self, vocab_size: int, counted: int = 0) -> GPTConfig:
         """The config for an alphabet of this size, and for a training text of `counted` letters."""
-        sizes = {"vocab_size": vocab_size, **self.model}
-        return config_of(sizes | {"counted": counted} if "lengths" in sizes else sizes)
+        config = config_of({"vocab_size": vocab_size, **self.model})
+        return replace(config, counted=counted) if isinstance(config, CountedConfig) else config
 
     def build(self, vocab_size: int, train_tokens: Integer[Tensor, "N"]) -> GPT:
         """A fresh model for this alphabet; one that counts has counted the training text."""
         model = build_gpt(self.model_config(vocab_size, len(train_tokens)))
-        if "lengths" in self.model:
+        if isinstance(model, CountedGPT):
             model.count(train_tokens)
         return model
 

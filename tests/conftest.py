@@ -16,8 +16,8 @@ from helpers import training
 from helpers.data import BUNDLED_PLAY, OWN, CharTokenizer, Corpus, split
 from helpers.errors import Stopped
 from helpers.gpt import GPT, GPTConfig
-from helpers.models import build_gpt, config_of
 from helpers.optim import TrainConfig
+from helpers.presets import Preset
 from helpers.training import train
 
 # As `make` sets it: on a busy machine several threads wait for each other.
@@ -88,17 +88,13 @@ def unchecked(annotations):
 
 
 @pytest.fixture
-def fresh(small_config, tokens):
+def fresh(small_config, tokens, quick):
     """Makes equal models, with dropout so that every generator counts; `changes` may vary them."""
 
     def build(**changes) -> GPT:
         torch.manual_seed(0)
-        if "lengths" in changes:
-            changes["counted"] = len(tokens[0])
-        model = build_gpt(config_of({**dataclasses.asdict(small_config), "dropout": 0.1, **changes}))
-        if "lengths" in changes:
-            model.count(tokens[0])
-        return model
+        sizes = {**dataclasses.asdict(small_config), "dropout": 0.1, **changes}
+        return Preset("", sizes, quick, {}).build(small_config.vocab_size, tokens[0])
 
     return build
 
