@@ -220,19 +220,6 @@ def test_with_the_sources_seeds_our_classes_give_their_numbers(seed, build, last
     checks.close(build()[-1], torch.tensor(last_row), tolerance=5.1e-5)
 
 
-def test_multi_head_equals_heads_side_by_side_with_the_same_weights():
-    torch.manual_seed(0)
-    heads = [CausalAttention(6, 4, context_length=5, dropout=0.0).double() for _ in range(3)]
-    ours = MultiHeadAttention(6, 12, context_length=5, dropout=0.0, num_heads=3).double()
-    with torch.no_grad():
-        for name in ("W_query", "W_key", "W_value"):
-            rows = torch.cat([getattr(head, name).weight for head in heads])
-            getattr(ours, name).weight.copy_(rows)
-    ours.out_proj = nn.Identity()
-    x = torch.randn(2, 5, 6, dtype=torch.float64)
-    checks.close(ours(x), torch.cat([head(x) for head in heads], dim=-1), tolerance=1e-12)
-
-
 def test_causal_attention_is_self_attention_on_each_beginning():
     causal, plain = CausalAttention(6, 4, 9, 0.0), SelfAttention(6, 4)
     plain.load_state_dict(causal.state_dict())

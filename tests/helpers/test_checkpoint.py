@@ -361,9 +361,3 @@ def test_without_a_text_a_run_can_not_write(go, tmp_path):
 def test_who_stops_without_a_folder_reads_that_nothing_is_saved(go):
     with pytest.raises(Stopped, match="none of them saved"):
         go(out_dir=None, on_record=stop_at(4))
-
-
-def test_a_run_keeps_its_fields_apart():
-    one, other = (checkpoint.Run({}, {}, {}) for _ in range(2))
-    one.losses.append(1.0)
-    assert not other.losses

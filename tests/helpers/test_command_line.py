@@ -177,12 +177,6 @@ def test_a_bad_option_of_writing_gets_one_sentence(trained, write):
         assert "\x1b" not in stderr
 
 
-def test_pieces_of_a_letter_wait_for_the_rest():
-    decode = lambda ids: bytes(ids).decode(errors="replace")  # noqa: E731
-    assert [*sampling.pieces([*"aé".encode()], decode)] == ["a", "é"]
-    assert "".join(sampling.pieces([0xC3, *range(65, 90)], decode)).endswith("XY")
-
-
 # ---------------------------------------------------------------- tools
 def test_only_presets_of_three_minutes_are_studied():
     from tools.studies import presets

@@ -27,12 +27,6 @@ def test_equals_nanogpt(bias):
     checks.close(model(tokens), with_weights_of(model)(tokens), tolerance=1e-10)
 
 
-def test_logits_at_every_position_and_a_causal_model(model):
-    tokens = torch.randint(65, (3, 16))
-    assert model(tokens).shape == (3, 16, 65)
-    checks.causal(model.eval(), tokens)
-
-
 def test_a_random_model_is_as_surprised_as_the_uniform_guesser(model):
     tokens = torch.randint(65, (16, 17))
     assert abs(cross_entropy(model(tokens[:, :-1]), tokens[:, 1:]).item() - math.log(65)) < 0.1
@@ -89,14 +83,6 @@ def test_the_cache_takes_two_vectors_per_layer_and_place(model, half):
     size = sum(tensor.nbytes for layer in cache for tensor in (layer.key, layer.value))
     L, T, C = model.config.n_layer, model.config.context_length, model.config.n_embd
     assert size == 2 * L * T * C * (2 if half else 4) * B
-
-
-def test_attention_maps(model):
-    tokens = torch.randint(65, (2, 10))
-    maps = attention_maps(model, tokens)
-    assert maps.shape == (2, 2, 2, 10, 10) and model.training
-    assert maps.sum(dim=-1).float().allclose(torch.ones(()), atol=1e-5)
-    assert (maps.triu(1) == 0).all()
 
 
 def test_attention_maps_follow_the_model(model):

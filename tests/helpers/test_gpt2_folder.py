@@ -1,7 +1,6 @@
 """GPT-2's files: read, written with, refused when damaged; results equal `transformers`'."""
 
 import json
-import os
 import warnings
 
 import pytest
@@ -103,10 +102,6 @@ def test_a_letter_of_several_tokens_is_printed_whole(folder):
         (["--prompt", ""], "the prompt is empty"),
         (["--prompt", "\udcff"], "no text in Unicode"),
         (["--temperature", "0"], "temperature must be"),
-        (["--top-k", "0"], "top_k must be"),
-        (["--top-p", "nan"], "top_p must be"),
-        (["--length", "-1"], "length must be a whole number of at least 0"),
-        (["--seed", "-1"], "seed must be a whole number from 0"),
         (["--weights", "nowhere"], "nowhere has no file config.json"),
         (["--weights", "~no-such-user/x"], "~no-such-user/x has no file config.json"),
     ],
@@ -130,13 +125,6 @@ def test_a_missing_file_is_named_and_where_it_is_to_be_had(folder, name):
         gpt2.load(folder)
 
 
-def test_a_pipe_is_no_file(folder):
-    (folder / "config.json").unlink()
-    os.mkfifo(folder / "config.json")  # reading it would wait for ever
-    with pytest.raises(RunError, match=r"has no file config.json"):
-        gpt2.load(folder)
-
-
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
 def test_a_damaged_file_is_refused_by_name(folder, name):
     whole = (folder / name).read_bytes()
@@ -153,15 +141,6 @@ def test_a_damaged_file_is_refused_by_name(folder, name):
     for cut in cuts:
         (folder / name).write_bytes(cut)
         with pytest.raises(RunError, match=rf"can't read .*{name}, download it again"):
-            gpt2.load(folder)
-
-
-def test_a_header_may_not_lie_about_sizes(folder):
-    path = folder / "model.safetensors"
-    whole = path.read_bytes()
-    for wrong in (2**63, len(whole), 100_000_001, 3):
-        path.write_bytes(wrong.to_bytes(8, "little") + whole[8:])
-        with pytest.raises(RunError, match=r"can't read .*model.safetensors, download it again"):
             gpt2.load(folder)
 
 

@@ -21,7 +21,6 @@ from helpers.optim import (
     rate_at,
     warmup_stable_decay,
 )
-from helpers.training import updates
 
 RECIPE = TrainConfig(batch_size=12, max_steps=109, eval_interval=250, warmup_steps=9)
 SIZES = dict(vocab_size=65, context_length=16, n_layer=2, n_head=4, n_embd=32)
@@ -108,6 +107,7 @@ def test_the_cosine_by_hand():
     # A tenth more each step.
     assert rates[0] == pytest.approx(1e-4) and rates[8] == pytest.approx(9e-4)
     assert rates[9] == pytest.approx(1e-3) and rates[59] == pytest.approx(5.5e-4) and rates[109] == pytest.approx(1e-4)
+    assert rates[34] == pytest.approx(8.682e-4, rel=1e-4)  # a line would be at 7.75e-4
     assert rates[119] == rates[109] and rates[9:110] == sorted(rates[9:110], reverse=True)
     assert rate_at(30, RECIPE) == cosine(30, RECIPE)
 
@@ -126,13 +126,6 @@ def test_the_plateau_and_its_end_by_hand():
     rates = [round(rate_at(step, config), 6) for step in range(12)]
     assert rates == [0.25, 0.5, 0.75, 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2, 0.2]
     assert rate_at(8, config) == warmup_stable_decay(8, config)
-
-
-def test_the_learning_rate_falls_along_a_cosine_and_not_along_a_line(quick):
-    config = dataclasses.replace(quick, warmup_steps=0, max_steps=1000, learning_rate=1.0, min_learning_rate=0.0)
-    for step in (1, 250, 333, 900):
-        assert rate_at(step, config) == pytest.approx(math.cos(math.pi * step / 2000) ** 2)
-    assert rate_at(250, config) > 0.85  # a line would have reached 0.75
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -194,35 +187,6 @@ def test_a_processor_that_only_imitates_bfloat16_is_spared_it(monkeypatch):
     for has, expected in ((True, torch.bfloat16), (False, torch.float32)):
         monkeypatch.setattr("helpers.optim.has_bfloat16", lambda has=has: has)
         assert orthogonal(torch.randn(2, 6, 4)).dtype == expected
-
-
-def test_muon_moves_a_matrix_equally_far_in_all_directions(tokens, quick):
-    """As against AdamW: all singular values of the first step are nearly the rate."""
-    torch.manual_seed(0)
-    model = ModernGPT(ModernConfig(**SIZES, mlp="relu2"))
-    before = [block.attention.W_value.weight.detach().clone() for block in model.blocks]
-    config = dataclasses.replace(
-        quick,
-        max_steps=1,
-        warmup_steps=0,
-        learning_rate=0.01,
-        weight_decay=0.0,
-        optimizer="muon",
-        muon_scale=2.0,
-    )
-    next(
-        updates(
-            model,
-            tokens[0],
-            config,
-            make_optimizer(model, config),
-            torch.Generator().manual_seed(0),
-        )
-    )
-    for block, old in zip(model.blocks, before, strict=True):
-        moved = torch.linalg.svdvals((block.attention.W_value.weight - old).detach()) / 0.02
-        # Newton-Schulz leaves out directions without a gradient.
-        assert moved[:24].min() > 0.25 and moved.max() < 1.3
 
 
 def test_what_muon_can_not_move_is_not_passed_over_in_silence(model, quick):

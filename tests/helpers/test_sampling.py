@@ -63,19 +63,6 @@ def test_the_nucleus_is_the_smallest_set(V, p, seed):
     assert inside.all() or probabilities[~inside].max() <= probabilities[inside].min()
 
 
-@pytest.mark.slow
-def test_draws_follow_the_probabilities():
-    """Chi-square of 20,000 draws is below 18.47, the 0.1% point for 4 degrees of freedom."""
-
-    class Constant(nn.Module):
-        def forward(self, tokens):
-            return PROBABILITIES.log().expand(*tokens.shape, -1)
-
-    tokens = generate(Constant(), torch.tensor([0]), 20_000, generator=torch.Generator().manual_seed(0))[1:]
-    expected = 20_000 * PROBABILITIES
-    assert ((tokens.bincount(minlength=5) - expected) ** 2 / expected).sum() < 18.47
-
-
 @pytest.fixture
 def sharp() -> GPT:
     torch.manual_seed(1)
@@ -132,26 +119,6 @@ def test_generates_what_the_definitions_say(sharp, options, use_cache):
     )
     assert torch.equal(got, step_by_step(sharp.eval(), prompt, 40, 5, **options))
     assert len(set(got.tolist())) > 3  # not the same token over and over
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"temperature": 0.7}, {"top_k": 3}, {"top_p": 0.8}])
-@pytest.mark.parametrize("length", [1, 4, 10, 14])
-def test_cached_and_uncached_agree_token_for_token(sharp, options, length):
-    prompt = torch.randint(13, (length,), generator=torch.Generator().manual_seed(3))
-    texts = [
-        generate(
-            sharp,
-            prompt,
-            25,
-            generator=torch.Generator().manual_seed(5),
-            use_cache=use_cache,
-            **options,
-        )
-        for use_cache in (True, False)
-    ]
-    assert torch.equal(*texts) and len(texts[0]) == length + 25
-    assert torch.equal(texts[0][:length], prompt)
 
 
 def test_the_cache_saves_work(sharp):
@@ -246,26 +213,6 @@ def test_a_batch_of_one_is_the_text_alone_and_rows_keep_their_prompts(sharp, use
     assert generate(sharp, prompts, 0).shape == (2, 3)
 
 
-@pytest.mark.slow
-def test_rows_of_a_batch_are_independent_and_as_likely_as_alone():
-    """Pairs of rows against products of probabilities; a right program fails once in a million."""
-
-    class Constant(nn.Module):
-        def forward(self, tokens):
-            return PROBABILITIES.log().expand(*tokens.shape, -1)
-
-    N = 10_000
-    rows = generate(
-        Constant(),
-        torch.zeros(2, 1, dtype=torch.long),
-        N,
-        generator=torch.Generator().manual_seed(0),
-    )
-    counts = (5 * rows[0, 1:] + rows[1, 1:]).bincount(minlength=25)
-    expected = N * torch.outer(PROBABILITIES, PROBABILITIES).flatten()
-    assert ((counts - expected) ** 2 / expected).sum() < 75.0  # P(chi-square of 24 degrees > 75) is 4e-7
-
-
 def test_who_stops_listening_gets_the_mode_back(sharp):
     """A stop token is the reader's own `break`."""
     sharp.train()
@@ -297,21 +244,6 @@ def test_few_tokens_take_one_thread_and_who_listens_has_his_own(sharp):
     finally:
         hook.remove()
         torch.set_num_threads(before)
-
-
-def test_same_seed_same_text_and_the_mode_is_kept(sharp):
-    sharp.train()
-    one, two, other = (
-        generate(
-            sharp,
-            torch.tensor([0]),
-            30,
-            temperature=2.0,
-            generator=torch.Generator().manual_seed(s),
-        )
-        for s in (1, 1, 2)
-    )
-    assert torch.equal(one, two) and not torch.equal(one, other) and sharp.training
 
 
 def test_at_an_endless_temperature_all_are_alike():

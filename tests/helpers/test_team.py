@@ -137,11 +137,6 @@ def test_processes_that_were_started_otherwise_refuse_to_begin(fresh, tokens, qu
     together(2, begin)
 
 
-def test_a_batch_that_can_not_be_cut_is_refused(go):
-    with pytest.raises(ConfigError, match="a batch of 8 can't be cut into 9 parts"):
-        go(settings={"accumulate": 9})
-
-
 def test_without_torchrun_a_process_is_alone(fresh, tokens, quick):
     with team.connected():
         assert (team.rank(), team.size()) == (0, 1) and team.is_leader() and team.broadcast("a") == "a"
