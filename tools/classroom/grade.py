@@ -11,7 +11,7 @@ import unicodedata
 import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -227,45 +227,62 @@ def judge_all(hand_in: HandIn, seconds: float) -> HandIn:
 
 def judge_notebook(lesson: Lesson, cells: Sequence[str], seconds: float) -> list[Judged]:
     """The verdict on each exercise of the lesson, from the code cells of a notebook."""
-    among: list[Statement] = []  # first what we have shipped, which the notebook may have lost
+    shipped, asked_for = as_shipped(lesson)
+    own: list[Statement] = []
+    broken: dict[str, str] = {}  # cells that are no Python, and why
+    for cell in cells:
+        code, why = parsed(cell)
+        own += code
+        broken |= {cell: why} if why else {}
+    verdicts = [judge_task(task, shipped, own, asked_for, seconds) for task in lesson.tasks]
+    return [explained(verdict, cells, broken) for verdict in verdicts]
+
+
+def as_shipped(lesson: Lesson) -> tuple[list[Statement], set[str]]:
+    """What we have shipped, which a notebook may have lost, and the names that the exercises ask for."""
+    shipped: list[Statement] = []
     asked_for = {task.name for task in lesson.tasks}
     for cell in nbformat.read(lesson.path, as_version=4).cells:
         code = statements(cell.source) if cell.cell_type == "code" else []
         if any(statement.checks for statement in code):
             asked_for |= {name for statement in code for name in statement.binds}
         else:
-            among += code
-    start = len(among)
-    broken = []
-    for cell in cells:
-        own, why = parsed(cell)
-        among += own
-        broken += [(cell, why)] if why else []
+            shipped += code
+    return shipped, asked_for
+
+
+def judge_task(
+    task: Task, shipped: list[Statement], own: list[Statement], asked_for: set[str], seconds: float
+) -> Judged:
+    """The verdict on the best of the answers that a notebook checks, and of the one that it ends with."""
+    answers = [
+        (statement.checks[task.label], shipped + own[:end])
+        for end, statement in enumerate(own, start=1)
+        if task.label in statement.checks
+    ]
+    best = Judged(task)
+    for expression, before in [*answers, (task.name, shipped + own)]:
+        source, unbound = needed(expression, before)
+        is_known = source != "" and source == best.source
+        if best.word == "right" or task.name in unbound or is_known:
+            continue
+        earlier = sorted(unbound - asked_for)  # steps of earlier lessons, perhaps
+        word, why = judge(task.label, source, expression, earlier, seconds)
+        if best.is_open or word == "right":
+            best = Judged(task, word, why, source)
+    return best
+
+
+def explained(verdict: Judged, cells: Sequence[str], broken: dict[str, str]) -> Judged:
+    """The same; of an answer that is open with what may have hidden it: a %run, or a cell that is no Python."""
     # What it runs and doesn't hold, or what is no script.
     elsewhere = [line.strip() for line in "\n".join(cells).splitlines() if line.startswith("%run")]
-    verdicts = []
-    for task in lesson.tasks:
-        best, checked = Judged(task), []
-        for end, statement in enumerate(among[start:], start + 1):
-            if task.label in statement.checks:
-                checked.append((statement.checks[task.label], end))
-        for expression, end in [*checked, (task.name, len(among))]:
-            source, unbound = needed(expression, among[:end])
-            is_known = source != "" and source == best.source
-            if best.word == "right" or task.name in unbound or is_known:
-                continue
-            earlier = sorted(unbound - asked_for)  # steps of earlier lessons, perhaps
-            word, why = judge(task.label, source, expression, earlier, seconds)
-            if best.is_open or word == "right":
-                best = Judged(task, word, why, source)
-        if best.is_open and elsewhere:
-            why = f"and this was not followed: {', '.join(elsewhere)}"
-            best = Judged(task, best.word, why, best.source)
-        for cell, why in broken:
-            if best.is_open and task.name in cell:
-                best = Judged(task, "not yet", f"its cell is no Python, {why}", cell)
-        verdicts.append(best)
-    return verdicts
+    if verdict.is_open and elsewhere:
+        verdict = replace(verdict, why=f"and this was not followed: {', '.join(elsewhere)}")
+    for cell, why in broken.items():
+        if verdict.is_open and verdict.task.name in cell:
+            verdict = Judged(verdict.task, "not yet", f"its cell is no Python, {why}", cell)
+    return verdict
 
 
 def solved(lesson: Lesson) -> list[str]:
