@@ -175,6 +175,9 @@ const CSS = `
 .explore-curve line { stroke: var(--soft); stroke-dasharray: 4 4; }
 .explore-curve polyline { fill: none; stroke: currentColor; stroke-width: 2.5; stroke-linejoin: round; }
 .explore-play select { font: inherit; color: var(--ink); background: var(--card); border: 1px solid var(--edge); border-radius: 8px; padding: 0.4rem 0.6rem; min-height: 2.75rem; }
+@container explore-play (max-width: 570px) {
+  .explore-curve { font-size: 18px; }
+}
 @container explore-play (min-width: 700px) {
   .explore-learning { grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); }
 }

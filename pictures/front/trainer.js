@@ -261,7 +261,8 @@ export class Trainer {
     const bytes = new Uint8Array(4 + header.length + 4 * (array.length + C));
     new DataView(bytes.buffer).setUint32(0, header.length, true);
     bytes.set(header, 4);
-    new Float32Array(bytes.buffer, 4 + header.length).set([...array, ...new Array(C).fill(1)]);
+    const floats = new Float32Array(bytes.buffer, 4 + header.length).fill(1);
+    floats.set(array);
     return bytes;
   }
 }

@@ -34,7 +34,7 @@ export class Course {
     this.worker.postMessage({ tokens, alphabet, seconds, about: { corpus: name, line, sample }, seed: 1 });
   }
 
-  // Of the weights, those of the last report are kept, and of the first, second, fourth, … one.
+  // Of the weights, those of the last report are kept, and of those numbered 0, 1, 2, 4, 8, …
   heard({ bytes, ...report }) {
     const { steps: step, validation: loss, ended } = report;
     const number = this.reports.push(report) - 1;
