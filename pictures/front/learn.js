@@ -37,13 +37,14 @@ export function learn(element, data) {
   element.append(root, results.place);
 
   function begin() {
-    course?.end();
+    const before = course;
     try {
       course = new Course(data.code, from.text(), controls.seconds(), { told, failed });
     } catch (problem) {
       controls.say(problem.message);
       return;
     }
+    before?.end();
     for (const view of Object.values(views)) view.clear?.();
     controls.say(["It gets ready …", ...course.notes].join(" "));
     controls.offer(course.state);
@@ -63,7 +64,8 @@ export function learn(element, data) {
   }
   function failed(message) {
     course.end();
-    controls.say(`It stopped, and the browser says: ${message}. Please load the page again.`);
+    controls.offer("ended");
+    controls.say(`It stopped, and the browser says: ${message}. Please try again, or load the page anew.`);
   }
 }
 

@@ -9,16 +9,12 @@ export class Course {
   // an Error that says in a sentence why a text can't be learned.
   constructor(code, { text, name }, seconds, { told, failed }) {
     const { tokens, alphabet, notes } = prepared(text);
-    const tested = Math.floor(0.9 * tokens.length);
-    const begins = (id) => /\s/.test(alphabet[id]);
-    const start = tested + tokens.subarray(tested, tested + SAMPLED).findIndex(begins) + 1;
-    this.excerpt = [...tokens.subarray(start, start + SAMPLED)];
-    const [sample, line] = [SAMPLED, BEGUN].map((count) =>
-      this.excerpt
-        .slice(0, count)
-        .map((id) => alphabet[id])
-        .join(""),
-    );
+    this.excerpt = excerptOf(tokens, alphabet);
+    const sample = this.excerpt.map((id) => alphabet[id]).join("");
+    const line = [...sample]
+      .slice(0, BEGUN)
+      .join("")
+      .replace(/\s+\S*$/, "");
     const marks = [
       { loss: Math.log(alphabet.length), label: "guessing blindly" },
       { loss: lossOfPairs(tokens, alphabet.length), label: "knowing pairs of letters" },
@@ -55,4 +51,12 @@ export class Course {
   end() {
     this.worker.terminate();
   }
+}
+
+// Tokens from the tenth that it is only tested on, from the beginning of a word on where there are words.
+function excerptOf(tokens, alphabet) {
+  const tested = tokens.subarray(0.9 * tokens.length);
+  const isSpace = (id) => /\s/.test(alphabet[id]);
+  const start = tested.subarray(0, 2 * SAMPLED).findIndex((id, i) => i && isSpace(tested[i - 1]) && !isSpace(id));
+  return [...tested.slice(Math.max(0, start), Math.max(0, start) + SAMPLED)];
 }

@@ -1,5 +1,5 @@
 // Where the text comes from: pasted or typed, a file that is chosen or dropped, or a play that lies beside the page.
-import { button, html } from "../kit.js";
+import { button, byHand, html } from "../kit.js";
 import { number } from "../play/words.js";
 import { textOf } from "./text.js";
 
@@ -35,7 +35,12 @@ export function source(corpus) {
       ondragover: (event) => event.preventDefault(),
       ondrop: (event) => put(event, event.dataTransfer),
     },
-    html("label", { class: "explore-line" }, html("span", {}, "Paste a text, or drop a file here"), box),
+    html(
+      "label",
+      { class: "explore-line" },
+      html("span", {}, byHand("Paste a text, or drop a file here", "Paste a text, or open a file")),
+      box,
+    ),
     html("div", { class: "explore-buttons" }, ...buttons, picker),
     note,
   );

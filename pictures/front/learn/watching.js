@@ -10,7 +10,6 @@ import { pieces } from "./text.js";
 
 const PASSAGE = 240; // letters
 const DICE = 7;
-const FIRM = 1 / 3; // of its attention a head must spend on a habit before it is shown large
 const SHOWN_AS = { "\n": "↵", " ": "·" };
 
 // What a model writes after a new line.
@@ -71,7 +70,8 @@ export function samples() {
 
 // { node, draw(model, tokens), clear() }: the maps of all heads as they read these tokens, the chosen one large.
 export function heads() {
-  let chosen = null;
+  let chosen = null; // by the reader; until then …
+  let shown = [0, 0]; // … it is one with a firm habit
   let seen = null; // what the last model saw
   const title = html("h3", {});
   const large = html("div", { class: "explore-map" }, picture("The map of the chosen head"));
@@ -94,9 +94,8 @@ export function heads() {
 
   function show() {
     const { places, habits, letters } = seen;
-    const firmest = firmestOf(habits);
-    if (firmest.more > FIRM) chosen ??= firmest.place; // and there it stays
-    const [l, k] = chosen ?? firmest.place;
+    if (!chosen) shown = firmestOf(habits, shown);
+    const [l, k] = chosen ?? shown;
     const { does } = habits[l][k];
     title.textContent = `Where does it look? Layer ${l + 1}, head ${k + 1}: ${does}`;
     node.style.setProperty("--t", letters.length);
@@ -136,12 +135,14 @@ export function heads() {
   };
   const clear = () => {
     chosen = null;
+    shown = [0, 0];
   };
   return { node, draw, clear };
 }
 
-// The head that keeps most to its habit: { place, more }.
-function firmestOf(habits) {
+// The head that keeps most to its habit, unless the one that is shown keeps half as much to its own.
+function firmestOf(habits, [l, k]) {
   const found = habits.flatMap((row, l) => row.map(({ more }, k) => ({ more, place: [l, k] })));
-  return found.reduce((best, one) => (one.more > best.more ? one : best));
+  const firmest = found.reduce((best, one) => (one.more > best.more ? one : best));
+  return habits[l][k].more > firmest.more / 2 ? [l, k] : firmest.place;
 }

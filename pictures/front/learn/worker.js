@@ -6,9 +6,9 @@ const ASLEEP = 1; // in a longer piece the phone was asleep, and the time doesn'
 const REPORT = 2; // seconds from one report to the next
 const PIECES = 64; // of the validation text in a report, …
 const ALL_PIECES = 1000; // … and at the end
-const TRIES = 4; // steps: the first ones are slow, until they are compiled, …
-const HOPELESS = 0.8; // … but not that slow
-const SLOW = 0.2; // seconds a step: a minute of slower ones would be too few
+const TRIES = 6; // steps: the first ones are slow, until they are compiled, …
+const HOPELESS = 1.2; // … but not that slow
+const SLOW = 0.3; // seconds a step: with slower ones, a smaller GPT learns more in a minute
 const SMALLER = [{}, { C: 32 }, { C: 32, T: 32, B: 8 }, { C: 16, H: 2, T: 32, B: 8 }];
 const TOO_MUCH = 0.1; // nats: where the validation loss is so far above its lowest, the text is being learned by heart
 
