@@ -69,8 +69,7 @@ def test_what_a_notebook_ends_with_asserts_nothing_of_the_reader_s_part(name):
     assert told and all('whose == "your" or ' in line for line in told)
 
 
-@pytest.mark.lesson
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_the_lessons_run_on_the_file_of_a_reader_who_solves_every_step(tmp_path, monkeypatch):
     file = tmp_path / "mine" / "my_gpt.py"
     monkeypatch.setenv("MY_GPT", str(file))
