@@ -107,7 +107,8 @@ export class Trainer {
 
   // Fills this.gradients after `forward`: those of the mean loss, which it returns.
   backward(inputs, targets) {
-    const { C, w, g, multiply, dx, wide, narrow, dqkv } = this;
+    const { B, T, C, w, g, multiply, dx, wide, narrow, dqkv } = this;
+    if (inputs.length !== B * T) throw new RangeError(`gradients need all ${B} windows`); // or old rows would count
     // y = x · wᵀ went forward. So the gradient of w is dyᵀ · x, and that of x is dy · w.
     const back = (dy, name, x, into) => {
       multiply(transposed(dy), x, g[name]);

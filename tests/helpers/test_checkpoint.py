@@ -26,6 +26,7 @@ from helpers.checkpoint import (
     prepare_folder,
     save,
 )
+from helpers.counted import CountedConfig
 from helpers.data import OWN, SHA256, TINY, Corpus, split
 from helpers.errors import ConfigError, RunError, Stopped
 from helpers.optim import TrainConfig
@@ -361,3 +362,9 @@ def test_without_a_text_a_run_can_not_write(go, tmp_path):
 def test_who_stops_without_a_folder_reads_that_nothing_is_saved(go):
     with pytest.raises(Stopped, match="none of them saved"):
         go(out_dir=None, on_record=stop_at(4))
+
+
+def test_a_size_and_a_setting_never_share_a_name():
+    """They are kept side by side, by name, and one would win unseen."""
+    sizes, settings = ({field.name for field in dataclasses.fields(kind)} for kind in (CountedConfig, TrainConfig))
+    assert not sizes & settings and "text" not in sizes | settings

@@ -1,19 +1,28 @@
 """The studies of lessons 03 to 09: their networks are the lessons', and each hides what its name says."""
 
+import re
+
+import nbformat
 import pytest
 import torch
 
 from helpers import checks, presets, telegrams
 from helpers.attention import attention
-from helpers.data import BUNDLED_PLAY, load_corpus
+from helpers.counted import CountedConfig
+from helpers.data import BUNDLED_PLAY, load_corpus, split
 from helpers.gpt import GPT, GPTConfig
+from helpers.models import build_gpt
+from helpers.optim import TrainConfig
 from helpers.rooms import thin_book
 from helpers.rooms.experiments import CHOOSE
 from helpers.rooms.heads import loss_without
 from helpers.rooms.museum_curves import Museum
 from helpers.rooms.towers import tower
 from helpers.tables import csv_table, read_table
-from tools.studies import heads, law, networks, norms, sampling
+from helpers.training import train
+from tools.lessons import named
+from tools.studies import heads, law, networks, norms, reward, sampling, tokens
+from tools.studies import presets as presets_study
 from tools.studies.__main__ import STUDIES, measure
 from tools.studies.asking import MIRRORS, Looked, Mirror, Scored, Wide
 from tools.studies.law import BATCH, LAYERS, WIDTHS, Law, T
@@ -23,7 +32,6 @@ from tools.studies.masks import Guesser
 from tools.studies.masks import losses as losses_of
 from tools.studies.norms import Norms, Rated
 from tools.studies.replacing import STARTS, Towers, at_the_start, pages
-from tools.studies.sampling import Sampling
 from tools.studies.thin_book import Student, students
 
 INPUTS, ANSWERS = telegrams.look_up("hero", 200, torch.Generator().manual_seed(0))
@@ -255,7 +263,10 @@ def test_a_run_of_each_study_gives_a_line_that_is_known_again(monkeypatch, tmp_p
     monkeypatch.setitem(STUDIES, "museum", Museum(windows=4))
     names = ("museum", "thin_book", "mirror", "root", "masks", "two_questions", "heads_worth", "norms", "replacing")
     first = {name: STUDIES[name].plan([])[0]._replace(steps=2) for name in names}
-    first["sampling"] = Sampling().plan([])[0]
+    first |= {name: STUDIES[name].plan([])[0] for name in ("sampling", "tokens", "reward")}
+    monkeypatch.setattr(tokens, "STEPS", dict.fromkeys(tokens.STEPS, 2))
+    monkeypatch.setattr(reward, "before", lambda corpus, seed: tiny_gpt(corpus.tokenizer.vocab_size, reward.T))
+    monkeypatch.setattr(reward, "BEGINNINGS", 1)
     for name, run in first.items():
         study, line = STUDIES[name], measure(name, str(BUNDLED_PLAY), "cpu", run)
         (tmp_path / "t.csv").write_text(csv_table([line], ["made by: a test"]), "utf-8")
@@ -320,3 +331,39 @@ def test_the_law_s_budgets_are_spent():
     model = GPT(GPTConfig(65, T, n_layer=LAYERS, n_head=4, n_embd=16))
     of_matrices = sum(p.numel() for p in model.blocks.parameters() if p.dim() > 1)
     assert of_matrices + 65 * 16 in weights
+
+
+# ---------------------------------------------------------------- 13, what three minutes are worth
+def tiny_gpt(vocab_size, T):
+    torch.manual_seed(1)
+    return GPT(GPTConfig(vocab_size, T, n_layer=1, n_head=2, n_embd=8)).eval()
+
+
+def test_reading_on_no_letter_but_the_first_lacks_a_past():
+    text, T = torch.randint(5, (3 * 8 + 1,), generator=torch.Generator().manual_seed(1)), 8
+    model = tiny_gpt(5, T)
+    losses = [torch.nn.functional.cross_entropy(model(text[None, :T])[0], text[1 : T + 1], reduction="none")]
+    for begin in (4, 8, 12, 16):
+        says = model(text[None, begin : begin + T])[0, 4:]
+        losses.append(torch.nn.functional.cross_entropy(says, text[begin + 5 : begin + 9], reduction="none"))
+    assert presets_study.reading_on(model, text) == pytest.approx(torch.cat(losses).mean().item(), abs=1e-5)
+
+
+@pytest.mark.slow
+def test_the_account_of_counted_holds_what_speedrun_reads(tmp_path):
+    corpus = load_corpus(BUNDLED_PLAY)
+    train_tokens, val_tokens = split(corpus.tokens, 16)
+    sizes = dict(vocab_size=corpus.tokenizer.vocab_size, context_length=16, n_layer=1, n_head=1, n_embd=8)
+    model = build_gpt(CountedConfig(**sizes, counted=len(train_tokens), lengths=(2, 4)))
+    model.count(train_tokens)
+    config = TrainConfig(batch_size=4, max_steps=2, eval_interval=2)
+    train(model, train_tokens, val_tokens, config, out_dir=tmp_path / "run", corpus=corpus)
+    account = presets_study.account(dict.fromkeys((1, 2, 3), tmp_path / "run"), corpus, counts=True)
+    notebook = nbformat.read(named("speedrun"), as_version=4)
+    (cell,) = [
+        cell.source for cell in notebook.cells if "counting what it reads" in cell.source and "re." in cell.source
+    ]
+    for pattern in re.findall(r'r"(.+?)"', cell):
+        assert len(re.findall(pattern, account)) >= 3, pattern
+    before, after = (float(re.findall(rf"{way} ([\d.]+)", account)[0]) for way in ("reading on", "what it reads"))
+    assert after < before  # its people speak again and again

@@ -14,14 +14,17 @@ from itertools import combinations
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
 from helpers import checkpoint, commands, files, training
 from helpers.checkpoint import is_run
 from helpers.commands import Options, say
+from helpers.counted import CountedGPT
 from helpers.counting import KneserNey
 from helpers.data import CharTokenizer, Corpus, first_to_validate, load_corpus, split
-from helpers.gpt import GPT
+from helpers.gpt import GPT, evaluating
 from helpers.loss import evaluate
 from helpers.optim import has_bfloat16
 from helpers.presets import choose_preset, run_folder
@@ -85,7 +88,7 @@ def account(folders: dict[int, Path], corpus: Corpus, counts: bool) -> str:
     copies = [longest_copy(validation[i : i + len(text)], training) for i in range(0, 20 * LENGTH, LENGTH)]
     lines = [
         *comments_of(corpus),
-        *(how_it_fared(seed, folder) for seed, folder in folders.items()),
+        *(how_it_fared(seed, folder, corpus) for seed, folder in folders.items()),
         *([the_mean_of(folders, corpus), counting_alone(corpus)] if counts else []),
         f"longest copy from the training text: {longest_copy(text, training)!r}; "
         f"in as much of the validation text, {min(map(len, copies))} to {max(map(len, copies))} letters",
@@ -94,10 +97,59 @@ def account(folders: dict[int, Path], corpus: Corpus, counts: bool) -> str:
     return "".join(f"# {line}\n" for line in lines) + text
 
 
-def how_it_fared(seed: int, folder: Path) -> str:
-    """Its loss in windows side by side, as in training, and the seconds."""
+def how_it_fared(seed: int, folder: Path, corpus: Corpus) -> str:
+    """Its loss in windows side by side, as in training, and the seconds; of one that counts, also reading on."""
     history = checkpoint.load(folder).history
-    return f"seed {seed}: loss {history.best.val_loss:.4f} after {history[-1].seconds:.0f} s"
+    fared = f"seed {seed}: loss {history.best.val_loss:.4f} after {history[-1].seconds:.0f} s"
+    model, tokenizer = checkpoint.load_model(folder)
+    if not isinstance(model, CountedGPT):
+        return fared
+    _, val_tokens = split(tokenizer.encode(corpus.text), model.config.context_length)
+    fared += f"; reading on {reading_on(model, val_tokens):.4f}"
+    return f"{fared}, and counting what it reads {reading_and_counting(model, val_tokens):.4f}"
+
+
+@torch.no_grad()
+def reading_on(model: nn.Module, tokens: Integer[Tensor, "N"]) -> float:
+    """Mean cross-entropy in nats per token, as one reads a book: no window but the first begins without a past.
+
+    Each begins half a window before the end of the last one, and what it says of that half doesn't count. The last few
+    tokens, which fill no window, are left out. (`evaluate` forgets everything where a window ends.)
+    """
+    T = model.config.context_length
+    with evaluating(model):
+        losses = [surprise_in(model, windows) for windows in tokens.long().unfold(0, T + 1, T // 2).split(32)]
+    return of_the_new(losses)
+
+
+@torch.no_grad()
+def reading_and_counting(model: CountedGPT, tokens: Integer[Tensor, "N"], every: int = 1000) -> float:
+    """The same of a model that also counts what it has read, anew after about `every` tokens; weights stay as they are.
+
+    So it isn't the same model any more at the end, and its loss is no rival to that of one which stays (Krause et al.
+    2018, Dynamic Evaluation of Neural Sequence Models, do so with gradients).
+    """
+    T, counted = model.config.context_length, model.text
+    losses, read = [], 0
+    try:
+        with evaluating(model):
+            for windows in tokens.long().unfold(0, T + 1, T // 2).split(max(1, every // (T // 2))):
+                losses.append(surprise_in(model, windows))
+                read += T // 2 * len(windows)
+                model.text = torch.cat([counted, tokens[: read + T // 2].to(counted)])
+    finally:
+        model.text = counted
+    return of_the_new(losses)
+
+
+def surprise_in(model: nn.Module, windows: Integer[Tensor, "B T_plus_1"]) -> Float[Tensor, "B T"]:
+    return F.cross_entropy(model(windows[:, :-1]).float().mT, windows[:, 1:], reduction="none")
+
+
+def of_the_new(losses: list[Float[Tensor, "_ T"]]) -> float:
+    """The mean over windows; the first half of all but the first has been predicted before."""
+    by_place = torch.cat(losses)
+    return torch.cat([by_place[0], by_place[1:, by_place.shape[1] // 2 :].flatten()]).mean().item()
 
 
 class Mean(nn.Module):
@@ -106,6 +158,7 @@ class Mean(nn.Module):
     def __init__(self, models: Iterable[nn.Module]):
         super().__init__()
         self.models = nn.ModuleList(models)
+        self.config = self.models[0].config
 
     def forward(self, tokens: Tensor) -> Tensor:
         log_p = [model(tokens).float().log_softmax(dim=-1) for model in self.models]
@@ -121,7 +174,8 @@ def the_mean_of(folders: dict[int, Path], corpus: Corpus) -> str:
     losses = []
     for seeds in [*combinations(loaded, 2), tuple(loaded)]:
         mean = Mean(loaded[seed][0] for seed in seeds)
-        losses.append(f"{' and '.join(map(str, seeds))} {evaluate(mean, val_tokens, T):.4f}")
+        loss, on = evaluate(mean, val_tokens, T), reading_on(mean, val_tokens)
+        losses.append(f"{' and '.join(map(str, seeds))} {loss:.4f}, reading on {on:.4f}")
     return f"the mean of what several say: {'; '.join(losses)}"
 
 
