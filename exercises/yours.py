@@ -199,7 +199,7 @@ def keep(label: str, answer: Any) -> str:
         steps = read(path)
         if any(step.instead == label and step.label in steps for step in STEPS):
             return "not kept: in your file stands what it grew into, which can do more"
-        steps[label] = source_of(answer)
+        before, steps[label] = steps.get(label), source_of(answer)
         if BY_LABEL[label].instead:
             steps.pop(BY_LABEL[label].instead, None)
         text = written(steps)
@@ -208,6 +208,8 @@ def keep(label: str, answer: Any) -> str:
             if step.label in steps and (why := complaint(step, module, text)):
                 raise NotKeptError(f"read back from the file, {step.label} is {why}")
         path.parent.mkdir(parents=True, exist_ok=True)
+        if before is not None and before.strip() != steps[label].strip():  # it may have been mended by hand
+            files.write(path.with_name(f"{path.name}.before"), path.read_text(encoding="utf-8"))
         files.write(path, text)
     except NotKeptError as error:
         alone = ". What it uses must stand in its own cell, or in an earlier step"

@@ -93,6 +93,17 @@ def test_an_empty_file_begins_as_a_new_one(file, notebook):
     assert file.read_text("utf-8") == new and "from torch import nn" in new
 
 
+def test_what_was_mended_by_hand_is_not_lost_when_its_cell_is_run_again(file, notebook):
+    notebook.solve(ONE)
+    notebook.solve(ONE)
+    assert not file.with_name("my_gpt.py.before").exists()
+    mended = file.read_text(encoding="utf-8").replace("queries @ keys", "keys.new_ones(()) * queries @ keys")
+    file.write_text(mended, encoding="utf-8")
+    notebook.solve(ONE)
+    assert file.with_name("my_gpt.py.before").read_text(encoding="utf-8") == mended
+    assert "new_ones" not in file.read_text(encoding="utf-8")
+
+
 def test_what_is_wrong_or_no_step_or_where_nobody_reads_is_not_kept(file, notebook, monkeypatch):
     notebook.solve(("1a", "my_scores = lambda q, k: q", "my_scores"), ("3d", "s = 12", "s"))
     monkeypatch.delenv("MY_GPT")
