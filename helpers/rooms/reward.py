@@ -40,11 +40,12 @@ def learn_from(
     optimizer: torch.optim.Optimizer,
     brakes: Sequence[Brake] = (),
     times: int = 2,
+    batch: int = 16,
 ) -> None:
-    """Read the texts so many times, sixteen side by side; only the letters behind the first BEGIN count."""
+    """Read the texts so many times, `batch` of them side by side; only the letters behind the first BEGIN count."""
     model.train()
     for _ in range(times):
-        for some in texts[torch.randperm(len(texts))].split(16):
+        for some in texts[torch.randperm(len(texts))].split(batch):
             x, y = some[:, :-1], some[:, 1:]
             logits = model(x)
             loss = F.cross_entropy(logits[:, BEGIN - 1 :].flatten(0, 1), y[:, BEGIN - 1 :].flatten())

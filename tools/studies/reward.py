@@ -27,6 +27,7 @@ T = reward.BEGIN + reward.NEW
 ROUNDS = 8
 BEGINNINGS = 64  # of a round
 TIMES = 2  # that the best are read
+RATE = 0.0005
 WAYS = (
     ("nothing", 0.0),
     ("no choice", 0.0),
@@ -34,6 +35,8 @@ WAYS = (
     *(("the old model", strength) for strength in (0.1, 0.3, 1.0, 3.0)),
     ("pairs", 0.0),
     *(("reading", times) for times in (1.0, 8.0)),
+    ("every try", 1.0),
+    ("a lower rate", 0.0002),
 )
 MEASURED = {"found": ".0%", "chosen": ".0%", "pairs": ".0%", "different": ".0f", "loss": ".2f"}
 
@@ -42,7 +45,7 @@ class Rewarded(NamedTuple):
     """One network, rewarded."""
 
     held_by: str  # one of WAYS: Shakespeare's text, the old model (KL), a judge of pairs of words, ...
-    strength: float  # of what holds it; for reading, how many times
+    strength: float  # of what holds it; for reading, how many times; a lower rate: which, and read once
     seed: int
 
 
@@ -75,7 +78,7 @@ class Reward(TextStudy):
         return (
             f"3 layers, 4 heads, width 128, trained as the preset playground, for 600 steps of 8 windows of {T}; "
             f"{ROUNDS} rounds: {BEGINNINGS} beginnings, {reward.TRIES} tries of {reward.NEW} letters each, the best "
-            f"(without a choice: any) read {TIMES} times, AdamW at 0.0005; found: of the words of 128 fresh tries; "
+            f"(without a choice: any) read {TIMES} times, AdamW at {RATE}; found: of the words of 128 fresh tries; "
             "pairs: of two neighbours; different: words found; chosen: what is found in the best of each eight of "
             "them; loss: of the first 20,000 letters of the validation text; goes on: the last column, "
             f"{reward.BEGIN} letters of the text, and then what is written"
@@ -94,7 +97,8 @@ class Reward(TextStudy):
             judge = reward.known_pairs(pairs)
         if run.held_by == "no choice":
             judge = reward.by_chance(run.seed)
-        times = int(run.strength) if run.held_by == "reading" else TIMES
+        times = {"reading": int(run.strength), "every try": 1, "a lower rate": 1}.get(run.held_by, TIMES)
+        rate = run.strength if run.held_by == "a lower rate" else RATE
         dice = torch.Generator().manual_seed(run.seed)
         torch.manual_seed(run.seed)
         brakes: list[reward.Brake] = []
@@ -102,13 +106,14 @@ class Reward(TextStudy):
             brakes.append(reward.stays_near(old, run.strength))
         if run.held_by == "Shakespeare":
             brakes.append(reward.reads_on(train_tokens, run.strength, dice))
-        optimizer = torch.optim.AdamW(model.parameters(), lr=0.0005, weight_decay=0.0, fused=True)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0, fused=True)
         measured: Line = {}
         for number in range(ROUNDS + 1):
             if number:
                 written = reward.tries(model, train_tokens, BEGINNINGS, dice)
-                best = reward.winners(written, tokenizer.decode, judge)
-                reward.learn_from(model, best, optimizer, brakes, times)
+                every = run.held_by == "every try"
+                best = written if every else reward.winners(written, tokenizer.decode, judge)
+                reward.learn_from(model, best, optimizer, brakes, times, batch=64 if every else 16)  # as many steps
             fresh = reward.tries(model, train_tokens, 16, torch.Generator().manual_seed(100 + run.seed))
             texts = [tokenizer.decode(one) for one in fresh]
             found, different = found_and_different(texts, reward.BEGIN, words)
