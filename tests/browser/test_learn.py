@@ -1,5 +1,6 @@
 """The page on which a GPT learns the reader's text, in a real browser: what a visitor sees and does."""
 
+import base64
 import re
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from helpers.data import BUNDLED_PLAY
-from tools import learn
+from tools import learn, play
 
 pytestmark = pytest.mark.slow
 DRAWN = ".explore-play[data-drawn=wholly]"
@@ -54,8 +55,11 @@ def visit(browser, site):
 def begin(page, text: str | bytes, name: str = "my diary.txt") -> str:
     """Choose a file with this text and press Start; what is said then."""
     content = text if isinstance(text, bytes) else text.encode()
+    before = page.locator("[role=status]").first.inner_text()
     page.locator("input[type=file]").set_input_files({"name": name, "mimeType": "text/plain", "buffer": content})
-    page.wait_for_function("document.querySelector('.explore-stage [role=status]').textContent !== ''")
+    page.wait_for_function(
+        "(old) => ![old, 'Reading …'].includes(document.querySelector('[role=status]').textContent)", arg=before
+    )
     page.locator("select").evaluate(SHORTLY)
     page.get_by_role("button", name="Start").first.click()
     return page.locator("[role=status]").last.inner_text()
@@ -115,6 +119,20 @@ def test_what_can_not_be_learned_is_refused_in_a_sentence(visit, text, says):
     begin(page, text)
     page.get_by_text(says).wait_for()
     assert page.locator("canvas").first.is_hidden() and page.get_by_role("button", name="Pause").count() == 0
+
+
+def test_a_training_goes_on_when_the_next_text_is_refused_and_ends_when_another_begins(visit):
+    page = visit()
+    begin(page, PLAY)
+    begin(page, "too short", "note.txt")
+    page.get_by_text("That is 9 letters").wait_for()
+    page.get_by_role("button", name="Pause").wait_for()
+    begin(page, PLAY[:30_000], "half.txt")
+    page.get_by_text("Time is up").wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Take it home").click()
+    model = re.search(r'model: bytes\("(.+?)"\)', download.value.path().read_text(encoding="utf-8"))
+    assert play.header(base64.b64decode(model[1]))["about"]["corpus"] == "half"
 
 
 @pytest.mark.parametrize(
