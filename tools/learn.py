@@ -13,7 +13,7 @@ def write(folder: Path) -> None:
     """Make learn.html in `folder`, and learn-text.js, which it loads for those who bring no text."""
     corpus = load_corpus()
     says = "A small GPT, trained in a browser, writes in yours."
-    home = {"LINES": says, "CODE": host.bundle("play"), "SNAPSHOTS": "[]"}
+    home = {"LINES": says, "CARD": "", "CODE": host.bundle("play"), "SNAPSHOTS": "[]"}
     parts = {
         "code": host.bundle("learn/worker").replace("\nexport ", "\n"),  # a classic script has no exports
         "home": play.SITE.sub("", play.filled("play", home)),

@@ -98,6 +98,7 @@ def test_a_text_is_learned_played_with_and_taken_home(visit, screens, tmp_path, 
     assert page.get_by_label("Start a line").input_value() in PLAY
     assert page.get_by_label("Step of the training").get_attribute("max") in "12"
     download.value.save_as(tmp_path / "my_gpt.html")
+    assert "{{" not in (tmp_path / "my_gpt.html").read_text(encoding="utf-8")
     home = visit(tmp_path / "my_gpt.html", width, scheme)
     home.wait_for_selector(DRAWN)
     assert "until it was good at guessing the next letter of my diary" in home.inner_text("h1 + p")
