@@ -19,6 +19,9 @@ def write(folder: Path) -> None:
         "home": play.SITE.sub("", play.filled("play", home)),
         "corpus": {"name": corpus.name, "label": "Take Shakespeare" if corpus.name == TINY else "Take a short play"},
     }
+    about = "Give it a text, and in a minute a small GPT learns to write in its manner, in your browser."
+    card = play.card("learn", "Teach a GPT to write like you", about)
     embedded = json.dumps(parts, ensure_ascii=False).replace("</", "<\\/")
-    files.write(folder / "learn.html", play.filled("learn", {"PARTS": embedded, "CODE": host.bundle("learn")}))
+    page = play.filled("learn", {"CARD": card, "PARTS": embedded, "CODE": host.bundle("learn")})
+    files.write(folder / "learn.html", page)
     files.write(folder / "learn-text.js", f"exploreText({json.dumps(corpus.text)});\n")

@@ -51,7 +51,7 @@ def write(folder: str | Path, packed: Sequence[bytes] | None = None) -> list[Pat
         paths.append(path)
     parts = {
         "LINES": html.escape(summary(header(model))),
-        "CARD": card(home_page(repository(ROOT)), summary(header(model))) if packed is None else "",
+        "CARD": card("play", "A small GPT with its lid off", summary(header(model))) if packed is None else "",
         "CODE": host.bundle("play"),
         "SNAPSHOTS": json.dumps(entries),
         "MODEL": base64.b64encode(model).decode(),
@@ -77,10 +77,10 @@ def summary(facts: dict) -> str:
     return f"A language model of {facts['about']['parameters']:,} numbers writes in your browser."
 
 
-def card(home: str, about: str) -> str:
-    """What a chat shows of a link to the page; nothing as long as it has no address."""
-    tags = {"title": "A small GPT with its lid off", "description": about}
-    tags |= {"image": f"{home}/play.png", "url": f"{home}/play.html"}
+def card(name: str, title: str, about: str) -> str:
+    """What a chat shows of a link to the page `name`; nothing as long as it has no address."""
+    home = home_page(repository(ROOT))
+    tags = {"title": title, "description": about, "image": f"{home}/play.png", "url": f"{home}/{name}.html"}
     lines = [f'<meta property="og:{name}" content="{html.escape(text)}">' for name, text in tags.items()]
     return "\n".join(lines) if home else ""
 
