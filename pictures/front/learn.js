@@ -134,8 +134,8 @@ function leaving(home) {
   const place = html("div", {});
   const play = () => {
     remove?.();
-    const { bytes, snapshots, reports } = course;
-    const earlier = snapshots.filter(({ step }) => step < reports.at(-1).steps);
+    const { bytes, snapshots } = course;
+    const earlier = snapshots.filter(({ step }) => step < course.step);
     remove = mount(place, { model: bytes, snapshots: earlier });
     place.scrollIntoView({ behavior: "smooth" });
   };

@@ -30,15 +30,17 @@ export class Course {
     this.worker.postMessage({ tokens, alphabet, seconds, about: { corpus: name, line, sample }, seed: 1 });
   }
 
-  // Of the weights, those of the last report are kept, and of those numbered 0, 1, 2, 4, 8, …
+  // Of the weights, those of the last report are kept, and of those numbered 0, 1, 2, 4, 8, … The one at the end judges by
+  // more pieces of the text, so it is no point of the curve.
   heard({ bytes, ...report }) {
     const { steps: step, validation: loss, ended } = report;
-    const number = this.reports.push(report) - 1;
-    if (!ended && (number & (number - 1)) === 0) this.snapshots.push({ step, loss, load: async () => bytes });
-    this.bytes = bytes;
+    Object.assign(this, { bytes, step });
     if (ended) {
       this.state = "ended";
       this.worker.terminate();
+    } else {
+      const number = this.reports.push(report) - 1;
+      if ((number & (number - 1)) === 0) this.snapshots.push({ step, loss, load: async () => bytes });
     }
     return report;
   }
