@@ -32,6 +32,7 @@ from tools.studies.masks import Guesser
 from tools.studies.masks import losses as losses_of
 from tools.studies.norms import Norms, Rated
 from tools.studies.replacing import STARTS, Towers, at_the_start, pages
+from tools.studies.sampling import Sampling
 from tools.studies.thin_book import Student, students
 
 INPUTS, ANSWERS = telegrams.look_up("hero", 200, torch.Generator().manual_seed(0))
@@ -346,7 +347,7 @@ def test_reading_on_no_letter_but_the_first_lacks_a_past():
     for begin in (4, 8, 12, 16):
         says = model(text[None, begin : begin + T])[0, 4:]
         losses.append(torch.nn.functional.cross_entropy(says, text[begin + 5 : begin + 9], reduction="none"))
-    assert presets_study.reading_on(model, text) == pytest.approx(torch.cat(losses).mean().item(), abs=1e-5)
+    assert presets_study.reading_on(model, text, T) == pytest.approx(torch.cat(losses).mean().item(), abs=1e-5)
 
 
 @pytest.mark.slow

@@ -105,18 +105,17 @@ def how_it_fared(seed: int, folder: Path, corpus: Corpus) -> str:
     if not isinstance(model, CountedGPT):
         return fared
     _, val_tokens = split(tokenizer.encode(corpus.text), model.config.context_length)
-    fared += f"; reading on {reading_on(model, val_tokens):.4f}"
+    fared += f"; reading on {reading_on(model, val_tokens, model.config.context_length):.4f}"
     return f"{fared}, and counting what it reads {reading_and_counting(model, val_tokens):.4f}"
 
 
 @torch.no_grad()
-def reading_on(model: nn.Module, tokens: Integer[Tensor, "N"]) -> float:
-    """Mean cross-entropy in nats per token, as one reads a book: no window but the first begins without a past.
+def reading_on(model: nn.Module, tokens: Integer[Tensor, "N"], T: int) -> float:
+    """Mean cross-entropy in nats per token, as one reads a book: no window of T but the first begins without a past.
 
     Each begins half a window before the end of the last one, and what it says of that half doesn't count. The last few
     tokens, which fill no window, are left out. (`evaluate` forgets everything where a window ends.)
     """
-    T = model.config.context_length
     with evaluating(model):
         losses = [surprise_in(model, windows) for windows in tokens.long().unfold(0, T + 1, T // 2).split(32)]
     return of_the_new(losses)
@@ -158,7 +157,6 @@ class Mean(nn.Module):
     def __init__(self, models: Iterable[nn.Module]):
         super().__init__()
         self.models = nn.ModuleList(models)
-        self.config = self.models[0].config
 
     def forward(self, tokens: Tensor) -> Tensor:
         log_p = [model(tokens).float().log_softmax(dim=-1) for model in self.models]
@@ -174,7 +172,7 @@ def the_mean_of(folders: dict[int, Path], corpus: Corpus) -> str:
     losses = []
     for seeds in [*combinations(loaded, 2), tuple(loaded)]:
         mean = Mean(loaded[seed][0] for seed in seeds)
-        loss, on = evaluate(mean, val_tokens, T), reading_on(mean, val_tokens)
+        loss, on = evaluate(mean, val_tokens, T), reading_on(mean, val_tokens, T)
         losses.append(f"{' and '.join(map(str, seeds))} {loss:.4f}, reading on {on:.4f}")
     return f"the mean of what several say: {'; '.join(losses)}"
 
