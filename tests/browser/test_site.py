@@ -100,7 +100,7 @@ def _answers(says, tries) -> bool:
 def _keys_everywhere(page, drawing) -> Iterator[None]:
     for part in drawing.locator(":is(button, input, select, [tabindex='0']):visible").all():
         part.focus()
-        for key in ("ArrowRight", "ArrowDown", "Enter"):
+        for key in ("ArrowRight", "ArrowUp", "ArrowDown", "Enter"):
             yield page.keyboard.press(key)
 
 
@@ -256,10 +256,10 @@ def test_it_counts_what_was_foreseen_by_keyboard_too_and_keeps_it(tab, site):
     right.focus()
     tab.keyboard.press("Enter")
     choices.filter(has_text="it grows: the angles").first.locator("summary").click()  # a second one doesn't count
-    choices.filter(has_text="32 places").last.locator("summary").click()
-    assert told.inner_text().startswith("You foresaw 1 of 4, with 2 still to open.")
+    choices.filter(has_text="better: it sees more").last.locator("summary").click()
+    assert told.inner_text().startswith("You foresaw 1 of 6, with 4 still to open.")
     tab.reload()
-    assert told.inner_text().startswith("You foresaw 1 of 4")
+    assert told.inner_text().startswith("You foresaw 1 of 6")
     told.get_by_role("button").click()
     assert told.inner_text() == ""
     tab.reload()
