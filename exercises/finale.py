@@ -135,7 +135,7 @@ def _learn(
         f"your GPT: {training.parameters:,} parameters, {training.seconds:.0f} s, "
         f"validation loss {training.loss:.3f}\n{training.sample}"
     )
-    inside = twin.inside(model, tokenizer, SIZES, training.loss, training.step)
+    inside = twin.inside(model, tokenizer, SIZES, training.loss, training.step, text.lstrip()[:14])
     files.write(path.with_suffix(".html"), page(training, path, inside))
     print(f"\na page to show: {yours.called(path).replace('.py', '.html')}")
     return training

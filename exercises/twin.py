@@ -33,16 +33,16 @@ mount(document.getElementById("play"), {{
 </script>"""
 
 
-def inside(model: nn.Module, tokenizer: CharTokenizer, sizes: dict[str, Any], loss: float, step: int) -> str:
-    """The microscope with the reader's model, as HTML; where it can't show it, a sentence that says so."""
+def inside(model: nn.Module, tokenizer: CharTokenizer, sizes: dict[str, Any], loss: float, step: int, line: str) -> str:
+    """The microscope with the reader's model, as HTML, beginning with `line`; a sentence where it can't show it."""
     ours = twin(model, GPTConfig(vocab_size=tokenizer.vocab_size, **sizes))
     if ours is None:
         return LEFT_OUT
     parameters = sum(weight.numel() for weight in ours.parameters())
     about = {"parameters": parameters, "loss": round(loss, 4), "step": step, "corpus": "my text"}
     model_text = base64.b64encode(pack(ours, tokenizer, about=about)).decode()
-    line = json.dumps(tokenizer.start_of_text).replace("</", "<\\/")
-    return SCRIPT.format(code=host.bundle("play"), model=model_text, line=line)
+    text = json.dumps(line).replace("</", "<\\/")
+    return SCRIPT.format(code=host.bundle("play"), model=model_text, line=text)
 
 
 @torch.no_grad()

@@ -110,4 +110,4 @@ def test_the_microscope_shows_whatever_computes_the_same(before, after):
 
 def test_what_the_microscope_cant_show_is_said():
     model = gpt_of(PAGE.replace("nn.GELU()", "nn.ReLU()"))
-    assert twin.inside(model, CharTokenizer("abcdefghijk"), SMALL, 2.0, 150) == twin.LEFT_OUT
+    assert twin.inside(model, CharTokenizer("abcdefghijk"), SMALL, 2.0, 150, "abc") == twin.LEFT_OUT
