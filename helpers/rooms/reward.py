@@ -1,7 +1,7 @@
 """The room of rewards: a GPT writes, a judge chooses, and the GPT learns from what was chosen."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import pairwise
 
 import torch
@@ -38,7 +38,7 @@ def learn_from(
     model: GPT,
     texts: Int64[Tensor, "N T"],
     optimizer: torch.optim.Optimizer,
-    brakes: Sequence[Brake] = (),
+    brake: Brake | None = None,
     times: int = 2,
     batch: int = 16,
 ) -> None:
@@ -49,7 +49,7 @@ def learn_from(
             x, y = some[:, :-1], some[:, 1:]
             logits = model(x)
             loss = F.cross_entropy(logits[:, BEGIN - 1 :].flatten(0, 1), y[:, BEGIN - 1 :].flatten())
-            for brake in brakes:
+            if brake:
                 loss = loss + brake(model, logits, x)
             optimizer.zero_grad()
             loss.backward()

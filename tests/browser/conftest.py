@@ -29,6 +29,28 @@ def browser() -> Iterator:
         browser.close()
 
 
+@pytest.fixture
+def open_page(browser):
+    """Open the page of a file on such a screen; afterwards, no error was logged and nothing fetched from elsewhere."""
+    contexts, asked, errors = [], [], []
+
+    def opened(path: Path, width: int, scheme: str, script: str = ""):
+        size = {"width": width, "height": 900}
+        contexts.append(browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce"))
+        page = contexts[-1].new_page()
+        page.add_init_script(script)
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.goto(path.as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert errors == [] and [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
 @pytest.fixture(scope="session")
 def screens() -> Path:
     """Where screenshots go, to be looked at."""

@@ -101,11 +101,11 @@ class Reward(TextStudy):
         rate = run.strength if run.held_by == "a lower rate" else RATE
         dice = torch.Generator().manual_seed(run.seed)
         torch.manual_seed(run.seed)
-        brakes: list[reward.Brake] = []
+        brake = None
         if run.held_by == "the old model":
-            brakes.append(reward.stays_near(old, run.strength))
+            brake = reward.stays_near(old, run.strength)
         if run.held_by == "Shakespeare":
-            brakes.append(reward.reads_on(train_tokens, run.strength, dice))
+            brake = reward.reads_on(train_tokens, run.strength, dice)
         optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0, fused=True)
         measured: Line = {}
         for number in range(ROUNDS + 1):
@@ -113,7 +113,7 @@ class Reward(TextStudy):
                 written = reward.tries(model, train_tokens, BEGINNINGS, dice)
                 every = run.held_by == "every try"
                 best = written if every else reward.winners(written, tokenizer.decode, judge)
-                reward.learn_from(model, best, optimizer, brakes, times, batch=64 if every else 16)  # as many steps
+                reward.learn_from(model, best, optimizer, brake, times, batch=64 if every else 16)  # as many steps
             fresh = reward.tries(model, train_tokens, 16, torch.Generator().manual_seed(100 + run.seed))
             texts = [tokenizer.decode(one) for one in fresh]
             found, different = found_and_different(texts, reward.BEGIN, words)
